@@ -156,7 +156,7 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "query_tokens": "their tokens",
         "hits": "prompts of which a prefix was found",
         "hit_tokens": "tokens found",
-        "stored": "prefixes stored since the start",
+        "stored": "prefixes stored since the start; one may become several `entries`, where prompts part",
         "entries": "prefixes in memory now",
         "memory_bytes": "their size",
         "memory_limit_bytes": "limit of that size",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -70,7 +71,8 @@ def listen(settings: Settings) -> socket.socket:
         return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
     except OSError as error:
         reason, _, _ = str(error.strerror or error).partition(" (while")  # Python names the address once more
-        raise PacelineError(f"cannot listen on {settings.host} port {settings.port}: {reason}") from error
+        advice = ". Choose another with --port." if error.errno == errno.EADDRINUSE else ""
+        raise PacelineError(f"cannot listen on {settings.host} port {settings.port}: {reason}{advice}") from error
 
 
 def _check_writable(folder: Path, kind: str = "cache") -> None:

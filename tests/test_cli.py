@@ -382,8 +382,8 @@ def test_a_port_in_use_is_one_line_before_anything_is_loaded(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = invoke("serve", "--port", str(port))
-    line = f"paceline: error: cannot listen on 127.0.0.1 port {port}: Address already in use\n"
-    assert (result.exit_code, result.stderr) == (2, line)
+    line = f"cannot listen on 127.0.0.1 port {port}: Address already in use. Choose another with --port."
+    assert (result.exit_code, result.stderr) == (2, f"paceline: error: {line}\n")
 
 
 def test_a_model_that_does_not_load_is_one_line_and_exit_code_2(

@@ -45,6 +45,7 @@ def test_batches_of_messages_are_a_404_as_anthropic_writes_it(http: httpx.Client
     ("path", "words"),
     [
         ("/v1/chat/completion", "did you mean /v1/chat/completions?"),
+        ("/v1/chat", "did you mean /v1/chat/completions?"),
         ("/tokenise", "did you mean /tokenize?"),
         ("/v1/zzz", "/openapi.json"),
         (f"/{'x' * 9000}", "/openapi.json"),

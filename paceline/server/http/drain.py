@@ -156,12 +156,12 @@ class DrainingServer(uvicorn.Server):
         seconds = self.drain_seconds if self.failed is None and self._exit_code is None else 0
         if self.gate.inside and seconds:
             logger.info(
-                "shutting down: %d requests may finish within %g seconds; a second signal ends them at once",
+                "shutting down: unfinished requests (%d) have %g seconds; a second signal ends them at once",
                 self.gate.inside,
                 seconds,
             )
         if not await self.gate.emptied(seconds):
-            logger.warning("shutting down: %d unfinished requests end with an error", self.gate.inside)
+            logger.warning("shutting down: unfinished requests (%d) end with an error", self.gate.inside)
             if not self.loading():
                 await self.stop()  # ends what still runs, so that its clients read an error, not a cut connection
         if self._exit_code is not None:

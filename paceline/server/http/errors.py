@@ -255,7 +255,9 @@ def install(app: FastAPI) -> None:
 
 def _not_here(request: Request) -> str:
     path = request.url.path[:LONGEST_PATH]
-    near = difflib.get_close_matches(path, request.app.openapi()["paths"], n=1)
+    known = request.app.openapi()["paths"]
+    below = [one for one in known if one.startswith(f"{path.rstrip('/')}/")]
+    near = below or difflib.get_close_matches(path, known, n=1)
     what = f"did you mean {near[0]}?" if near else "/openapi.json lists what there is."
     return f"There is no {path} here; {what}"
 

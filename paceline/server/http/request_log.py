@@ -83,12 +83,13 @@ class RequestLog:
             await self.app(scope, receive, send)
             return
         state: dict[str, Any] = scope.setdefault("state", {})
-        status, began, clock = LOST, time.time(), time.perf_counter()
+        status, whole, began, clock = LOST, False, time.time(), time.perf_counter()
 
         async def watched(message: Message) -> None:
-            nonlocal status
+            nonlocal status, whole
             if message["type"] == "http.response.start":
                 status = message["status"]
+            whole = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
         try:
@@ -98,6 +99,10 @@ class RequestLog:
             raise
         finally:
             context = state.get("context")
+            figures = Figures() if context is None else context.figures
+            left = status == LOST or (status < 500 and not whole)
+            if left and not figures.finish_reasons:  # the client went away
+                figures.finish_reasons.append("abort")
             record = RequestRecord(
                 address=scope["client"][0] if scope.get("client") else "-",
                 method=scope["method"],
@@ -108,7 +113,7 @@ class RequestLog:
                 seconds=time.perf_counter() - clock,
                 request_id="" if context is None else context.id,
                 user=state.get("user"),
-                figures=Figures() if context is None else context.figures,
+                figures=figures,
                 traceparent=_header(scope, b"traceparent"),
                 tracestate=_header(scope, b"tracestate"),
             )
@@ -125,8 +130,10 @@ def log_access(record: RequestRecord) -> None:
         words.append(
             f"prompt={figures.prompt_tokens} cached={figures.cached_tokens} output={figures.completion_tokens} "
             f"drafts={figures.accepted_tokens}/{figures.drafted_tokens} queue={_seconds(figures.queue_seconds)} "
-            f"first={_seconds(figures.first_token_seconds)} finish={','.join(figures.finish_reasons) or '-'}"
+            f"first={_seconds(figures.first_token_seconds)}"
         )
+    if figures.prompt_tokens or figures.finish_reasons:
+        words.append(f"finish={','.join(figures.finish_reasons) or '-'}")
     access.info("%s", " ".join(words), extra={FIELDS: fields(record)})
 
 
@@ -141,7 +148,7 @@ def fields(record: RequestRecord) -> dict[str, Any]:
         "request_id": record.request_id,
         "user": record.user,
     }
-    if record.figures.prompt_tokens:
+    if record.figures.prompt_tokens or record.figures.finish_reasons:
         shown |= {name: value for name, value in asdict(record.figures).items() if name != "began"}
     return shown
 

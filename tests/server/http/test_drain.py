@@ -95,8 +95,8 @@ def test_what_outlasts_the_drain_reads_an_error_and_the_server_still_exits_with_
             rest = b"".join(chunks)
         assert b'"error"' in rest and rest.endswith(b"data: [DONE]\n\n")
         status, _, errors = server.end()
-        assert status == 0 and "1 unfinished requests end with an error" in errors
-        assert "shutting down: 1 requests may finish within 0.2 seconds" in errors
+        assert status == 0 and "unfinished requests (1) end with an error" in errors
+        assert "shutting down: unfinished requests (1) have 0.2 seconds" in errors
 
 
 @pytest.mark.slow

@@ -73,9 +73,14 @@ def test_a_refused_request_and_a_look_at_the_state_have_a_line_without_tokens(
     assert '"GET /v1/status HTTP/1.1" 200' in lines[0] and '"POST /v1/chat/completions HTTP/1.1" 400' in lines[1]
 
 
-def test_a_client_that_goes_away_has_a_line(caplog: pytest.LogCaptureFixture) -> None:
-    service = FakeService()
-    with caplog.at_level("INFO"), serve(service, Settings()) as address:
-        open_request(address, "/v1/chat/completions", {"messages": user("!hang 3")}).close()
+@pytest.mark.parametrize(("stream", "status"), [(False, 499), (True, 200)])
+def test_a_client_that_goes_away_has_a_line(stream: bool, status: int, caplog: pytest.LogCaptureFixture) -> None:
+    body = {"messages": user("!hang 3"), "stream": stream}
+    with caplog.at_level("INFO"), serve(FakeService(), Settings()) as address:
+        connection = open_request(address, "/v1/chat/completions", body)
+        if stream:
+            connection.recv(1)
+        connection.close()
         until(lambda: records(caplog))
-    assert '" 499 ' in records(caplog)[0].getMessage()
+    line = records(caplog)[0].getMessage()
+    assert f'" {status} ' in line and line.endswith(" finish=abort")
