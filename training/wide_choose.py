@@ -10,13 +10,14 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from training import wide_errands, wide_kinds, wide_more, wide_talk, wide_told
+from training import wide_errands, wide_fields, wide_kinds, wide_more, wide_talk, wide_told
 from training.data_chat import Chat, Turn
 from training.facts import NUMBERS
 from training.held_words import free, held_keys, plain
 from training.wide_facts import capital, typed
+from training.wide_fields import Field
 from training.wide_long import system
-from training.wide_told import HOLE, Field
+from training.wide_told import HOLE
 
 Json = dict[str, Any]
 CLOCK = "{~}"
@@ -128,7 +129,7 @@ class Tool:
         if one.type == "string" and one.members and rng.random() < 0.1:
             return {
                 "type": "string",
-                "enum": [wide_told._bare(each) for each in rng.sample(one.members, min(5, len(one.members)))],
+                "enum": [wide_fields.bare(each) for each in rng.sample(one.members, min(5, len(one.members)))],
             }
         return {"type": one.type}
 
@@ -162,11 +163,11 @@ class Tool:
                 return str(found[named])
             choices = self.values[named].get("enum", ())
             member = rng.choice(choices or one.members)
-            found[named] = wide_told.many(member) if form == ".s" and not choices else wide_told._bare(member)
+            found[named] = wide_fields.many(member) if form == ".s" and not choices else wide_fields.bare(member)
             return (
-                wide_told.many(member)
+                wide_fields.many(member)
                 if form == ".s"
-                else wide_told.said("{a}", member, "c")
+                else wide_fields.said("{a}", member, "c")
                 if form == ".a"
                 else member
             )

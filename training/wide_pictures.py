@@ -166,12 +166,12 @@ def put(picture: Picture, cover: NDArray[np.float32], tone: Colour, top: int, le
     picture[top : top + height, left : left + width] = mixed.round().astype(np.uint8)
 
 
-def places(sides: list[int], rng: Random) -> list[tuple[int, int]] | None:
+def places(sides: list[int], rng: Random, high: int = SIZE, wide: int = SIZE) -> list[tuple[int, int]] | None:
     """Corners of squares that do not touch, anywhere; None where they do not fit by chance."""
     found: list[tuple[int, int, int]] = []
     for side in sides:
         for _ in range(60):
-            top, left = rng.randint(0, SIZE - side), rng.randint(0, SIZE - side)
+            top, left = rng.randint(0, high - side), rng.randint(0, wide - side)
             if all(top + side < t or t + s < top or left + side < x or x + s < left for t, x, s in found):
                 found.append((top, left, side))
                 break

@@ -18,7 +18,7 @@ from training.data_chat import Chat, Picture, Turn
 from training.pictures import pixels
 from training.wide_facts import capital
 from training.wide_long import joined, system
-from training.wide_pictures import COUNT, COUNTED, WHAT, _ask, _named, cover
+from training.wide_pictures import COUNT, COUNTED, WHAT, _ask, _named, cover, places
 from training.wide_scenes import (
     ALL,
     COLOUR,
@@ -56,19 +56,6 @@ def _squeezed(size: Size, rng: Random) -> tuple[float, float]:
     if size in ((64, 128), (128, 64)):  # three by two becomes two by one
         return (part, 1.0) if size[1] > size[0] else (1.0, part)
     return (part, 1.0) if rng.random() < 0.5 else (1.0, part)
-
-
-def _anywhere(sides: list[int], high: int, wide: int, rng: Random) -> list[tuple[int, int]] | None:
-    found: list[tuple[int, int, int]] = []
-    for side in sides:
-        for _ in range(60):
-            top, left = rng.randint(0, high - side), rng.randint(0, wide - side)
-            if all(top + side < t or t + s < top or left + side < x or x + s < left for t, x, s in found):
-                found.append((top, left, side))
-                break
-        else:
-            return None
-    return [(top, left) for top, left, _ in found]
 
 
 def _in_cells(
@@ -117,7 +104,7 @@ def view(kinds: Kinds, size: Size, rng: Random) -> tuple[Picture, list[Figure], 
             least = min(most, 9)
             one = rng.randint(least, most)
             sides = [one if rng.random() < 0.55 else rng.randint(least, most) for _ in kinds]
-            corners = _anywhere(sides, high, wide, rng)
+            corners = places(sides, rng, high, wide)
             if corners is not None:
                 break
             most = max(7, most - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 from collections.abc import Callable
@@ -76,3 +77,19 @@ def test_granite_vision_is_known_by_its_name_on_hugging_face(seeing: Seeing, tmp
     expected: Any = loaded(seeing("granite_vision")).vision
     medium = model.vision.preprocess(picture(1))
     assert mx.array_equal(model.vision.encode(medium), expected.encode(expected.preprocess(picture(1))))
+
+
+def test_what_arranges_tiles_in_llava_and_granite_vision_is_still_there() -> None:
+    """`models/llava_vision` embeds LLaVA-NeXT with LLaVA-OneVision's class, and joins the tiles of several pictures."""
+    from mlx_vlm.models import granite4_vision, llava_next, llava_onevision
+    from mlx_vlm.models.llava_onevision.llava_onevision import image_size_to_num_patches
+    from transformers.image_processing_utils import select_best_resolution
+
+    for model in (llava_next.Model, llava_onevision.Model, granite4_vision.Model):
+        parameters = list(inspect.signature(model.get_input_embeddings).parameters)
+        assert parameters[:3] == ["self", "input_ids", "pixel_values"]
+    joins: Any = granite4_vision.Model._pack_and_unpad_image_features
+    assert len(inspect.signature(joins).parameters) == 4
+    grids = [[336, 672], [672, 336], [672, 672]]
+    assert image_size_to_num_patches([672, 336], grids, 336) == 3  # two tiles, and the whole picture
+    assert tuple(select_best_resolution((600, 300), grids)) == (672, 336)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from training import wide_common
+from training import wide_common, wide_doubts
 from training.wide_talk import UNKNOWN
 
 
@@ -13,12 +13,12 @@ def test_what_is_known_is_answered_and_what_is_secret_is_not(data: Path) -> None
     rng = Random(0)
     for _ in range(300):
         assert wide_common.known(rng).answer != UNKNOWN
-        assert wide_common.secret(rng).answer == UNKNOWN
+        assert wide_doubts.secret(rng).answer == UNKNOWN
 
 
 def test_yes_and_no_are_about_as_frequent(data: Path) -> None:
     rng = Random(1)
-    answers = [wide_common.checked(rng).answer for _ in range(400)]
+    answers = [wide_doubts.checked(rng).answer for _ in range(400)]
     assert all(answer.startswith(("Yes, ", "No, ")) and answer.endswith(".") for answer in answers)
     assert 120 < sum(answer.startswith("Yes") for answer in answers) < 280
 
