@@ -55,6 +55,8 @@ class Trainer:
         self.model, self.optimizer = model, optimizer
         self.picture_token, self.end_token = picture_token, end_token
         self.device = model.table.device
+        # One for all graphs: they run one after the other, and each keeps nothing there that another needs.
+        self.memory = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
 
     def losses(self, pool: Pool, inputs: Inputs, on: Tensor, off: Tensor, deep: int) -> tuple[Tensor, Tensor, Tensor]:
         """The loss of a step, every token's own (rows, tokens - 1), and which of them count by the mask.
@@ -161,7 +163,7 @@ class Recorded:
         torch.cuda.current_stream().wait_stream(side)
         self._clear()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self.trainer.memory):
             self._step()
         self.graph = graph
         self.trainer.optimizer.rate.copy_(rate)
@@ -189,6 +191,7 @@ class Run:
             gc.collect()
             if self.trainer.device.type == "cuda":
                 torch.cuda.empty_cache()
+                self.trainer.memory = torch.cuda.graph_pool_handle()
 
     def group(self, group: dict[str, Any]) -> tuple[Recorded, Sampler]:
         names = tuple(group["files"])
