@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NewType, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, NewType, Protocol, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +101,6 @@ class Grammar(Protocol):
         ...
 
 
-@runtime_checkable
 class ForcingGrammar(Grammar, Protocol):
     """A grammar that also says what it forces, or nearly so, and gives its masks as bits."""
 
@@ -109,9 +108,19 @@ class ForcingGrammar(Grammar, Protocol):
         """The tokens that must follow, or that follow where the text is written as usual; others may be allowed."""
         ...
 
-    def packed(self, draft_tokens: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
-        """`allowed`, with 32 tokens in a number, the first in its lowest bit; and where some inherit, those alike."""
+    def packed(
+        self, draft_tokens: Sequence[int], said: Sequence[int] = ()
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
+        """`allowed`, with 32 tokens in a number, the first in its lowest bit; and where some inherit, those alike.
+
+        As if the tokens `said` had been accepted before.
+        """
         ...
+
+
+def is_forcing(grammar: Grammar | None) -> TypeGuard[ForcingGrammar]:
+    """`isinstance` of a protocol takes 30 microseconds, and this is asked in every step."""
+    return grammar is not None and hasattr(grammar, "forced") and hasattr(grammar, "packed")
 
 
 class MediaInputs(dict[str, Any]):

@@ -14,9 +14,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from paceline.engine import delivery, pooling
-from paceline.engine.faults import AmbiguousFault, Faults, drop_frames
-from paceline.engine.in_flight import InFlightStep, PromptWork, Token
+from paceline.engine import delivery, prompt_results
+from paceline.engine.faults import Faults, drop_frames
+from paceline.engine.in_flight import AmbiguousFault, InFlightStep, PromptWork, Token
 from paceline.engine.memory import free
 from paceline.engine.plan import Cause, StepPlan
 from paceline.engine.policy import OUTPUT_WEIGHT
@@ -97,7 +97,7 @@ class EngineCore:
     ) -> None:
         """The sequence ends, and releases everything."""
         ended = delivery.finish(seq, reason, error=error, refusal=refusal)
-        self._release(seq, ended, refused=refusal is not None)
+        self.release(seq, ended, refused=refusal is not None)
 
     def preempt(self, seqs: Collection[Sequence], cause: Cause, *, keep: bool = True) -> None:
         """These sequences are recomputed later; `keep`: their caches can be trusted. Nothing is in flight."""
@@ -143,7 +143,7 @@ class EngineCore:
         self.counters.refused[refusal.cause] += 1
         self.finish(seq, "error", error=str(refusal), refusal=refusal)
 
-    def _release(self, seq: Sequence, reason: FinishReason, *, refused: bool = False) -> None:
+    def release(self, seq: Sequence, reason: FinishReason, *, refused: bool = False) -> None:
         seq.finished = reason
         if self.prefix is not None:
             self.prefix.on_finish(seq, reason)
@@ -220,7 +220,7 @@ class EngineCore:
             raise AmbiguousFault from trouble
         if in_flight is not None and not self.complete(in_flight):
             if following is not None:
-                self._complete_prefills(following)
+                prompt_results.complete(self, following)
             following = None  # its tokens depend on what is lost
         elif trouble is not None:
             faults.step_failed(decode, trouble)
@@ -291,8 +291,8 @@ class EngineCore:
         runner, faults = self.runner, self.faults
         trouble = None
         try:
-            deliver = None if before is None else partial(self.complete, before)
-            launched = runner.decode(decode, plan.draft_length, deliver)
+            unheard = None if before is None else partial(self.unheard, before)
+            launched = runner.decode(decode, plan.draft_length, unheard)
             if faults.serial:
                 runner.await_step(launched)
         except AmbiguousFault:
@@ -371,19 +371,31 @@ class EngineCore:
             in_flight.delivered = self._complete(in_flight)
         return in_flight.delivered
 
+    def unheard(self, in_flight: InFlightStep) -> list[Token] | None:
+        """Tokens of a step that are not delivered yet, though the next masks depend on them. None: it was lost."""
+        if in_flight.delivered is None and not self._finish_reading(in_flight, self._tokens_of):
+            in_flight.delivered = False
+        return None if in_flight.delivered is False else in_flight.tokens
+
     def _complete(self, in_flight: InFlightStep) -> bool:
+        if not self._finish_reading(in_flight, self._deliver):
+            return False
+        if in_flight.sampled is not None:
+            self.faults.step_succeeded(in_flight.seqs)
+        prompt_results.complete(self, in_flight)
+        return True
+
+    def _finish_reading(self, in_flight: InFlightStep, work: Callable[[InFlightStep], Any]) -> bool:
+        """False: the step was lost."""
         if in_flight.result_pending and self._read(in_flight) is None:
             return False
         try:
-            self._deliver(in_flight)
+            work(in_flight)
         except Exception as error:  # noqa: BLE001
             if self.faults.is_ambiguous(error, waited=True):
                 raise AmbiguousFault from error
             self._lose_step(in_flight, error)
             return False
-        if in_flight.sampled is not None:
-            self.faults.step_succeeded(in_flight.seqs)
-        self._complete_prefills(in_flight)
         return True
 
     def _read(self, in_flight: InFlightStep) -> InFlightStep | None:
@@ -405,38 +417,20 @@ class EngineCore:
     def _lose_step(self, in_flight: InFlightStep, cause: BaseException) -> None:
         """A step's tokens are lost: the sequences that decoded are recomputed. Prefills have batches of their own."""
         self.faults.step_lost(in_flight, cause)
-        self._complete_prefills(in_flight)
+        prompt_results.complete(self, in_flight)
 
-    def _complete_prefills(self, in_flight: InFlightStep) -> None:
-        """Wait for the prefill work of a step, and deliver embeddings that are ready."""
-        begun = time.perf_counter()
-        faults = self.faults
-        for prompt in in_flight.prefills:
-            if prompt.is_current:
-                faults.run_for_one(prompt.seq, partial(self.runner.wait, prompt.arrays), waited=True)
-        for prompt in in_flight.scored:
-            if prompt.is_current and prompt.seq.sparse.scorer is not None and self.sparse is not None:
-                with faults.or_dense(prompt.seq, waited=True):
-                    self.sparse.wait(prompt.arrays)
-        if in_flight.sparse_seconds is not None:
-            self.scheduler.sparse_budget.finished(in_flight.sparse_seconds + time.perf_counter() - begun, self.clock())
-        for prompt in in_flight.pooled:
-            if prompt.is_current:
-                faults.run_for_one(prompt.seq, partial(self._deliver_vector, prompt.seq), waited=True)
+    def _tokens_of(self, in_flight: InFlightStep) -> list[Token]:
+        if in_flight.tokens is None:
+            in_flight.tokens = self.runner.collect(in_flight)
+            if not in_flight.kept:
+                self.timer.read(in_flight, time.perf_counter())
+        return in_flight.tokens
 
     def _deliver(self, in_flight: InFlightStep) -> None:
-        tokens = self.runner.collect(in_flight)
-        if not in_flight.kept:
-            self.timer.read(in_flight, time.perf_counter())
-        for token in tokens:
+        for token in self._tokens_of(in_flight):
             if token.seq.finished is None:
                 self.faults.guard(token.seq, partial(self._deliver_token, token))
-
-    def _deliver_vector(self, seq: Sequence) -> None:
-        if delivery.deliver_vector(seq, pooling.unit(seq.computed.pooled)):
-            self._release(seq, "stop")
-        else:
-            self.finish(seq, "error", error="The model's hidden states are not numbers.")
+        in_flight.tokens = []
 
     def _deliver_token(self, token: Token) -> None:
         seq = token.seq
@@ -448,7 +442,7 @@ class EngineCore:
         self.scheduler.policy.served(seq, OUTPUT_WEIGHT)
         ended = delivery.deliver_token(seq, token.token_id, token.logprob, drafted=token.drafted)
         if ended is not None:
-            self._release(seq, ended)
+            self.release(seq, ended)
 
     # -- memory and the end
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 
 from paceline.engine.fault_isolation import is_out_of_memory
-from paceline.engine.in_flight import InFlightStep, StepLost
+from paceline.engine.in_flight import AmbiguousFault, InFlightStep, StepLost
 from paceline.engine.sequence import Sequence
 from paceline.errors import InvalidRequest
 
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("paceline")
 MAX_FAILING_STEPS = 16  # in a row before the engine gives up: more than it takes to find one sequence among 1,000
 MAX_OOM_RETRIES = 3  # of a sequence that runs out of memory by itself
-
-
-class AmbiguousFault(Exception):
-    """Work in flight failed, and it is unknown whose it was (the cause has the error)."""
 
 
 class Faults:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paceline.engine.proposer import HostProposer, Offer
-from paceline.types import ForcingGrammar
+from paceline.types import is_forcing
 
 if TYPE_CHECKING:
     from paceline.engine import sequence
@@ -52,7 +52,7 @@ class GrammarProposer(HostProposer):
         return Offer(self.method, tokens[1:], (before * first, *others))
 
     def _forced(self, seq: sequence.Sequence) -> tuple[int, ...]:
-        if not isinstance(seq.grammar, ForcingGrammar) or seq.failure is not None:
+        if not is_forcing(seq.grammar) or seq.failure is not None:
             return ()
         return tuple(seq.grammar.forced()[: self.longest])
 

@@ -55,6 +55,7 @@ class InFlightStep:
     pooled: list[PromptWork] = field(default_factory=list)  # embeddings that are ready with this step
     sparse_seconds: float | None = None  # that sparse prefill has taken beside streams; None: there was none
     scored: list[PromptWork] = field(default_factory=list)  # sequences whose prompts were scored
+    tokens: list[Token] | None = None  # that were read and not delivered; None: it was not read
     delivered: bool | None = None  # False: it was lost; None: neither yet
 
     @property
@@ -103,6 +104,10 @@ class InFlightStep:
     def result_pending(self) -> bool:
         """A speculative step whose lengths the host has not read yet."""
         return self.draft_length > 0 and not self.kept
+
+
+class AmbiguousFault(Exception):
+    """Work in flight failed, and it is unknown whose it was (the cause has the error)."""
 
 
 class StepLost(Exception):

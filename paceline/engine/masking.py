@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.types import INHERITS, ForcingGrammar, Grammar
+from paceline.types import INHERITS, Grammar, is_forcing
 
 LOWEST = -1e30  # a finite stand-in for the sum of nothing
 
@@ -45,11 +46,12 @@ def _packed(values: NDArray[np.bool_]) -> NDArray[np.uint32]:
     return np.packbits(padded, axis=-1, bitorder="little").view("<u4").astype(np.uint32)
 
 
-def bits_of(grammar: Grammar, draft_tokens: tuple[int, ...]) -> Bits:
-    """A grammar's mask now and after each draft token."""
-    if isinstance(grammar, ForcingGrammar):
-        return grammar.packed(draft_tokens)
-    return packed(grammar.allowed(draft_tokens))
+def bits_of(grammar: Grammar, draft_tokens: Sequence[int], said: Sequence[int] = ()) -> Bits:
+    """A grammar's mask now and after each draft token. `said`: tokens that the sequence has, and that the grammar has
+    not accepted yet."""
+    if is_forcing(grammar):
+        return grammar.packed(draft_tokens, said)
+    return packed(grammar.allowed((*said, *draft_tokens))[len(said) :])
 
 
 @dataclass(frozen=True, slots=True)

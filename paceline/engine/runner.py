@@ -4,13 +4,16 @@ Work is submitted, not waited for. A plain step's tokens are read while the devi
 turns out to have ended ran one step too many, and that token is dropped. A speculative step (draft and verify) is read
 before the next is built, because the accepted lengths decide where sequences continue; but where the same sequences
 repeat the same traced shapes, the device has all it needs, and speculative steps follow each other like plain ones.
+
+A grammar's mask depends on the last step's tokens, the forward pass does not. So that pass is submitted first; while it
+runs, those tokens are read, masks are made, and sampling is submitted with them. Only then are the tokens delivered.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import mlx.core as mx
@@ -23,7 +26,7 @@ from paceline.cache.layers import joined, take_rows
 from paceline.cache.slot_plan import Grouping, Placement
 from paceline.engine.draft_model import DraftModelProposer
 from paceline.engine.forward import Forward
-from paceline.engine.in_flight import InFlightStep, StepLost, Token
+from paceline.engine.in_flight import AmbiguousFault, InFlightStep, StepLost, Token
 from paceline.engine.masking import Bits, PackedMasks, bits_of
 from paceline.engine.prompt_runner import PromptRunner, slots_of
 from paceline.engine.proposer import NO_DRAFT, DeviceProposer
@@ -32,6 +35,8 @@ from paceline.engine.sequence import Sequence
 from paceline.models.loader import LoadedModel
 from paceline.models.positions import Positions
 from paceline.types import TokenLogprob
+
+Unheard = Callable[[], list[Token] | None]  # tokens of a step that are not delivered yet; None: it is lost
 
 
 class Runner(PromptRunner):
@@ -90,14 +95,11 @@ class Runner(PromptRunner):
 
     # -- decoding
 
-    def decode(
-        self, seqs: Collection[Sequence], draft_length: int = 0, deliver: Callable[[], bool] | None = None
-    ) -> InFlightStep:
+    def decode(self, seqs: Collection[Sequence], draft_length: int = 0, unheard: Unheard | None = None) -> InFlightStep:
         """A decode step for `seqs`, plain or with `draft_length` speculative. Sequences join and leave the batch here.
         More may be drafted, up to the bucket of that length: a sequence verifies its own `draft.length`.
 
-        `deliver`: delivers the step before this one, if it was not yet; False: it is lost. Called once the forward pass
-        is submitted, if grammars must know its tokens.
+        `unheard`: reads the step before this one. Called once the forward pass is submitted, if there are grammars.
 
         If it raises, the sequences are unchanged and can be retried; unless it raises StepLost.
         """
@@ -112,8 +114,8 @@ class Runner(PromptRunner):
         if self.proposer is not None:
             self.proposer.begin_step(seqs)
         if draft_length and (self.proposer is not None or any(seq.draft.tokens for seq in self.seqs)):
-            return self._speculative_step(self.batch, self.grouping.buckets.draft_length(draft_length), deliver)
-        return self._plain_step(self.batch, deliver)
+            return self._speculative_step(self.batch, self.grouping.buckets.draft_length(draft_length), unheard)
+        return self._plain_step(self.batch, unheard)
 
     def read_drafts(self, chunks: Iterable[tuple[Sequence | None, int]]) -> None:
         """The draft model reads the next tokens of sequences that decode, if they still do."""
@@ -121,17 +123,20 @@ class Runner(PromptRunner):
             if self.draft_model is not None and seq is not None and seq in self.seqs:
                 self.draft_model.read(seq, tokens)
 
-    def _plain_step(self, batch: Batch, deliver: Callable[[], bool] | None) -> InFlightStep:
+    def _plain_step(self, batch: Batch, unheard: Unheard | None) -> InFlightStep:
         positions = None
         if self.language.dynamic_rope:
             lengths = mx.array(batch.lengths)[:, None]
             positions = Positions(lengths, lengths + 1)
         slots = slots_of(self.rows)
         (logits, *hidden), close = self.forward(batch, 1, [self.tokens[:, None]], positions=positions, slots=slots)
-        sampled = self.sampler(logits[:, -1], self._allowed([], logits, deliver))
-        step = InFlightStep(list(self.rows), sampled, steady=self.forward.steady)
+        step = InFlightStep(list(self.rows), steady=self.forward.steady)
+        ruled = self._submit_ruled(step, logits, close)
+        with _counting(step) if ruled else nullcontext():
+            sampled = step.sampled = self.sampler(logits[:, -1], self._allowed(ruled, [], unheard))
         with _counting(step):  # before this point a fault changes nothing, and the step can be retried
-            close()
+            if not ruled:
+                close()
             batch.advance([1] * batch.rows)
             self.tokens = sampled.tokens
             for seq in self.seqs:
@@ -141,30 +146,31 @@ class Runner(PromptRunner):
             mx.async_eval(self._unevaluated(step))
         return step
 
-    def _speculative_step(self, batch: Batch, draft_length: int, deliver: Callable[[], bool] | None) -> InFlightStep:
+    def _speculative_step(self, batch: Batch, draft_length: int, unheard: Unheard | None) -> InFlightStep:
         """Draft, verify all draft tokens in one pass, keep the accepted ones: all on the device."""
         draft_tokens = self._draft(draft_length)
         if not draft_tokens:
-            return self._plain_step(batch, deliver)
+            return self._plain_step(batch, unheard)
         if self.sampler.agree is not None:
             draft_tokens = list(self.sampler.agree(mx.stack(draft_tokens)))
         tokens = mx.stack([self.tokens, *draft_tokens], axis=1)
         slots = slots_of(self.rows)
         (logits, *hidden), close = self.forward(batch, draft_length + 1, [tokens], tentative=True, slots=slots)
-        allowed = self._allowed(draft_tokens, logits, deliver)
-        sampled = self.sampler.verify(logits, self.tokens, draft_tokens, allowed)
-        assert sampled.kept is not None and sampled.last is not None
-        steady = self.forward.steady and (self.proposer is None or self.proposer.forward.steady)
         step = InFlightStep(
             list(self.rows),
-            sampled,
             draft_length=draft_length,
             draft_lengths=[0 if seq is None else seq.draft.length for seq in self.rows],
             draft_methods=["mtp" if seq is None else seq.draft.method for seq in self.rows],
-            steady=steady,
+            steady=self.forward.steady and (self.proposer is None or self.proposer.forward.steady),
         )
+        ruled = self._submit_ruled(step, logits, close)
+        with _counting(step) if ruled else nullcontext():
+            allowed = self._allowed(ruled, draft_tokens, unheard)
+            sampled = step.sampled = self.sampler.verify(logits, self.tokens, draft_tokens, allowed)
+            assert sampled.kept is not None and sampled.last is not None
         with _counting(step):  # before this point a fault changes nothing, and the step can be retried
-            close()
+            if not ruled:
+                close()
             batch.apply_accepted(sampled.kept)
             batch.advance_on_device(sampled.kept, draft_length + 1)
             self.tokens = sampled.last
@@ -205,26 +211,40 @@ class Runner(PromptRunner):
                 longest = max(longest, seq.draft.length)
         return longest
 
+    def _submit_ruled(self, step: InFlightStep, logits: mx.array, close: Callable[[], None]) -> dict[int, Sequence]:
+        """Rows with grammars. If there are any, the forward pass is committed and submitted: a pass that is not
+        committed could not write into the buffers that it read, and would copy all keys and values."""
+        ruled = {row: seq for row, seq in enumerate(self.rows) if seq is not None and seq.grammar is not None}
+        if ruled and self.batch is not None:
+            with _counting(step):
+                close()
+                mx.async_eval(logits, *self.batch.states())
+        return ruled
+
     def _allowed(
-        self, draft_tokens: list[mx.array], logits: mx.array, deliver: Callable[[], bool] | None
+        self, ruled: Mapping[int, Sequence], draft_tokens: list[mx.array], unheard: Unheard | None
     ) -> PackedMasks | None:
         """Allowed tokens by the sequences' grammars, now and after each draft token. Those that are drafted on the
-        device must be read for it. The device computes `logits` meanwhile."""
-        ruled = {row: seq for row, seq in enumerate(self.rows) if seq is not None and seq.grammar is not None}
+        device must be read for it."""
         if not ruled:
             return None
-        mx.async_eval(logits)
-        if deliver is not None and not deliver():
-            raise StepLost(InFlightStep())
+        said: dict[int, list[int]] = {}  # by sequence: what its grammar has not heard
+        if unheard is not None:
+            tokens = unheard()
+            if tokens is None:
+                raise StepLost(InFlightStep())
+            for token in tokens:
+                if token.seq.grammar is not None:
+                    said.setdefault(id(token.seq), []).append(token.token_id)
         read: Any = [() if seq is None else seq.draft.tokens for seq in self.rows]
         if draft_tokens and any(seq.draft.length and not seq.draft.tokens for seq in ruled.values()):
             read = mx.stack(list(draft_tokens), axis=1).tolist()
         masks: dict[int, Bits] = {}
         for row, seq in ruled.items():
-            if seq.grammar is not None and seq.failure is None:
+            if seq.grammar is not None and seq.failure is None and seq.finished is None:
                 try:
                     draft_length = seq.draft.length if draft_tokens else 0
-                    masks[row] = bits_of(seq.grammar, tuple(read[row][:draft_length]))
+                    masks[row] = bits_of(seq.grammar, read[row][:draft_length], said.get(id(seq), ()))
                 except Exception as error:  # noqa: BLE001  a failing grammar fails its own sequence only
                     seq.failure = str(error) or type(error).__name__
         if not masks:
@@ -395,6 +415,8 @@ def _counting(step: InFlightStep) -> Iterator[None]:
     """From here on the step is committed: an error loses it."""
     try:
         yield
+    except (AmbiguousFault, StepLost):
+        raise
     except Exception as error:
         raise StepLost(step) from error
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -140,14 +139,13 @@ class RankCore(EngineCore):
 
     def _deliver(self, in_flight: InFlightStep) -> None:
         """All tokens first, then the sequences that end with them: their ends are one answer."""
-        tokens = self.runner.collect(in_flight)
-        if not in_flight.kept:
-            self.timer.read(in_flight, time.perf_counter())
+        tokens = self._tokens_of(in_flight)
+        in_flight.tokens = []
         self._delivered = [token.token_id for token in tokens]
         if in_flight.sampled is None:
             return
         for request_id, (reason, _) in self._endings(tokens).items():
-            self._release(self.seqs[request_id], reason)
+            self.release(self.seqs[request_id], reason)
 
     def _endings(self, tokens: list[Token]) -> Endings:
         raise NotImplementedError

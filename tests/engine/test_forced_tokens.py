@@ -29,7 +29,7 @@ class Forcing(Silent):
     def forced(self) -> Sequence[int]:
         return self.tokens
 
-    def packed(self, draft_tokens: Sequence[int]) -> Any:
+    def packed(self, draft_tokens: Sequence[int], said: Sequence[int] = ()) -> Any:
         raise AssertionError("no mask is needed for an offer")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -162,6 +163,13 @@ class Ordered(Runner):
             return forward(batch, width, inputs, **options)
 
         self.forward = Instead(forward, counted)  # type: ignore[assignment]
+        sampler = self.sampler
+
+        def sampled(*arguments: Any) -> Any:
+            self.events.append("sample")
+            return sampler(*arguments)
+
+        self.sampler = Instead(sampler, sampled)  # type: ignore[assignment]
 
     def collect(self, step: InFlightStep) -> list[Token]:
         if step.sampled is not None:
@@ -200,6 +208,51 @@ def test_one_grammar_among_others_is_no_reason_to_wait_for_the_host(tiny: Tiny, 
     assert ahead(runner.events)[:10] == [1] * 10
 
 
+def test_no_text_is_delivered_between_the_read_and_the_next_sampling(tiny: Tiny) -> None:
+    """Neither of the others nor its own: the device waits for the mask, clients for nothing."""
+    stepper = Stepper(tiny("hybrid"), "similar")
+    runner = stepper.runner = Ordered(stepper)
+    grammar = InTurns(stepper.model.language.vocab_size)
+    ruled = stepper.submit("ruled", PROMPT, Sampling(temperature=0, max_tokens=12, ignore_eos=True), grammar)
+    for each in (ruled, *(stepper.greedy(str(place), PROMPT[: 5 + place], 12) for place in range(3))):
+        each.deltas = Reported(runner.events)
+    for seq in stepper.engine.seqs.values():
+        seq.sink = stepper.heard[seq.id].deltas.append
+    stepper.finish()
+    turns = "".join(event[0] for event in runner.events).split("p")
+    assert turns[4:12] == ["rsdddd"] * 8  # after each pass
+
+
+class Reported(list[Any]):
+    def __init__(self, events: list[str]) -> None:
+        self._events = events
+
+    def append(self, delta: Any) -> None:
+        self._events.append("delivery")
+        super().append(delta)
+
+
+@pytest.mark.parametrize("speculation", ["off", 2])
+def test_a_traced_step_with_a_grammar_writes_into_the_buffers_that_it_reads(
+    tiny: Tiny, speculation: Speculation
+) -> None:
+    """As one without does: a copy of all keys and values would be a second batch in memory."""
+    stepper = Stepper(tiny("hybrid"), "padded+buckets", chunk=512, traces=True, speculation=speculation)
+    sampling = Sampling(temperature=0, max_tokens=60, ignore_eos=True, speculation=speculation)
+    stepper.submit("ruled", PROMPT * 40, sampling, InTurns(stepper.model.language.vocab_size))
+    for place in range(3):
+        stepper.greedy(str(place), PROMPT, 60)
+    stepper.step(16)
+    assert stepper.runner.batch is not None
+    keys = sum(array.nbytes for cache in stepper.runner.batch.flat for array in cache.arrays() if array.ndim == 4)
+    mx.synchronize()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    stepper.step(3)
+    mx.synchronize()
+    assert len(stepper.runner.seqs) == 4 and mx.get_peak_memory() - before < keys / 2
+
+
 def test_where_grammars_are_at_least_half_each_step_is_read_first(tiny: Tiny) -> None:
     runner, _ = among(tiny("llama"), 1)
     assert ahead(runner.events)[2:10] == [0] * 8
@@ -210,3 +263,31 @@ def test_where_grammars_are_at_least_half_each_step_is_read_first(tiny: Tiny) ->
 def test_a_step_that_is_lost_while_the_next_waits_for_masks_is_made_up_for(tiny: Tiny, lose: int) -> None:
     runner, _ = among(tiny("hybrid"), 3, lose, cache=1 << 30)
     assert runner.lose < 0
+
+
+@pytest.mark.thin(4)
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("fails", [3, 4, 6, 9])
+def test_a_sampling_that_fails_after_the_read_is_made_up_for(tiny: Tiny, fails: int, late: bool) -> None:
+    """The pass is committed, and its grammar has heard nothing of the step before it. `late`: the device may have
+    meant any other work, so that all is recomputed, without what was read."""
+    folder = tiny("hybrid")
+    stepper = Stepper(folder, "similar", cache=1 << 30)
+    stepper.runner.reports_late = late
+    sampler, calls = stepper.runner.sampler, [0]
+
+    def failing(*arguments: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == fails:
+            raise RuntimeError("a passing fault")
+        return sampler(*arguments)
+
+    stepper.runner.sampler = Instead(sampler, failing)  # type: ignore[assignment]
+    grammar = InTurns(stepper.model.language.vocab_size)
+    ruled = stepper.submit("ruled", PROMPT, Sampling(temperature=0, max_tokens=12, ignore_eos=True), grammar)
+    others = [stepper.greedy(str(place), PROMPT[: 5 + place], 20 - 3 * place) for place in range(3)]
+    stepper.finish()
+    assert calls[0] > fails and stepper.engine.scheduler.preemptions["fault"]
+    assert ruled.tokens == told(folder, "off")[0][:12] == grammar.accepted
+    for place, other in enumerate(others):
+        assert other.tokens == greedy_text(folder, PROMPT[: 5 + place], 20 - 3 * place)

@@ -291,17 +291,25 @@ class Matcher:
         small = bits.astype("<u4").view(np.uint8)
         return np.unpackbits(small, axis=-1, count=self._vocab_size, bitorder="little")
 
-    def packed(self, draft_tokens: Sequence[int]) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
-        """`allowed` in bits, as llguidance gives it."""
+    def packed(
+        self, draft_tokens: Sequence[int], said: Sequence[int] = ()
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
+        """`allowed` in bits, as llguidance gives it. After a `said` token that does not fit, all is allowed: to accept
+        it will fail."""
         words = -(-self._vocab_size // 32)
         bits = np.full((len(draft_tokens) + 1, words), 0xFFFFFFFF, dtype=np.uint32)
+        over = self._over or not self._ends.isdisjoint(said)
+        heard = 0
+        while not over and heard < len(said) and self._follows(said[heard]):
+            heard += 1
         taken = 0
-        self._fill_bits(bits[0])
-        while taken < len(draft_tokens) and self._follows(draft_tokens[taken]):
-            taken += 1
-            self._fill_bits(bits[taken])
-        if taken:
-            self._matcher.rollback(taken)
+        if over or heard == len(said):
+            self._fill_bits(bits[0], over)
+            while not over and taken < len(draft_tokens) and self._follows(draft_tokens[taken]):
+                taken += 1
+                self._fill_bits(bits[taken], over)
+        if heard + taken:
+            self._matcher.rollback(heard + taken)
         return bits, self._heirs(bits, taken + 1) if self._triggers else None
 
     def _heirs(self, bits: NDArray[np.uint32], count: int) -> NDArray[np.uint32] | None:
@@ -316,9 +324,9 @@ class Matcher:
         heirs[choices] = bits[choices] & ~triggers
         return heirs
 
-    def _fill_bits(self, bits: NDArray[np.uint32]) -> None:
+    def _fill_bits(self, bits: NDArray[np.uint32], over: bool) -> None:
         """A complete grammar allows only end tokens; a failed matcher allows everything."""
-        if self._over:
+        if over:
             bits[:] = 0
             for token in self._ends:
                 bits[token // 32] |= np.uint32(1 << token % 32)

@@ -153,6 +153,39 @@ def test_masks_after_guesses_are_those_of_a_row_that_has_them(
                 break
 
 
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)
+def test_masks_after_tokens_that_are_accepted_later(
+    grammars: Grammars, tokenizer: Tokenizer, spec: GrammarSpec
+) -> None:
+    """They are those of a twin that has accepted them, guesses included, also behind the end."""
+    compiled, chance = grammars.compile(spec), random.Random(3)
+    for _ in range(6):
+        behind, plain = compiled.matcher(), compiled.matcher()
+        for _ in range(30):
+            said = []
+            for _ in range(chance.choice([0, 1, 1, 1, 2])):
+                said.append(chance.choice(np.flatnonzero(plain.allowed(())[0]).tolist()))
+                plain.accept(said[-1])
+            guesses = [chance.choice(np.flatnonzero(plain.allowed(())[0]).tolist()), chance.randrange(WIDTH)]
+            bits, heirs = behind.packed(guesses, said)
+            expected, _ = plain.packed(guesses)
+            assert heirs is None
+            np.testing.assert_array_equal(bits, expected)
+            for token in said:
+                behind.accept(token)
+
+
+def test_after_a_token_that_cannot_be_accepted_all_is_allowed(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    matcher = grammars.compile(GrammarSpec.choice(["ab"])).matcher()
+    wrong, right = tokenizer.encode("x", False)[0], tokenizer.encode("ab", False)
+    before, _ = matcher.packed(())
+    for said in ([wrong], [-1], [right[0], wrong]):
+        bits, _ = matcher.packed([right[0]], said)
+        assert (bits == 0xFFFFFFFF).all()
+        np.testing.assert_array_equal(matcher.packed(())[0], before)
+    assert refuses(matcher, wrong)
+
+
 def test_a_complete_grammar_allows_ends_only_and_stays_there(grammars: Grammars, tokenizer: Tokenizer) -> None:
     matcher = grammars.compile(GrammarSpec.choice(["ab"])).matcher()
     assert follows(matcher, tokenizer.encode("ab", False)) > 0
