@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from paceline.engine.draft_length import WORTH, DraftLengths
 from paceline.engine.proposer import NO_DRAFT, Draft, HostProposer, Offer
-from paceline.types import LONGEST_DRAFT, MOST_DRAFTED
+from paceline.types import LONGEST_DRAFT, MOST_DRAFTED, SpeculationMethod
 
 if TYPE_CHECKING:
     from paceline.engine import sequence
@@ -85,6 +85,7 @@ class DraftChoice:
         self.proposers = tuple(proposers)
         self.longest = longest
         self._sizes: dict[int, _BatchSize] = {}
+        self._allowed: dict[tuple[SpeculationMethod, ...], tuple[HostProposer, ...]] = {}  # by what a request allows
 
     def finished(self, seq: sequence.Sequence) -> None:
         for proposer in self.proposers:
@@ -96,10 +97,12 @@ class DraftChoice:
         if not self.proposers:
             return False
         seqs = list(seqs)
+        lengths = tuple(0 if seq.draft.tokens else seq.draft.length for seq in seqs)
+        if self._grammars_are_slow(seqs, lengths, model) and not self._offers(seqs, peek=True, grammars=False):
+            return False  # before the grammars are asked, which takes longer than all else here
         peeks = self._offers(seqs, peek=True)
         if not peeks:
             return False
-        lengths = tuple(0 if seq.draft.tokens else seq.draft.length for seq in seqs)
         return self._best(seqs, lengths, peeks, model, counts=False).from_host
 
     def choose(
@@ -115,23 +118,43 @@ class DraftChoice:
             model.recount(before, after)
         return chosen
 
-    def _offers(self, seqs: Sequence[sequence.Sequence], *, peek: bool = False) -> dict[int, Offer]:
+    def _offers(
+        self, seqs: Sequence[sequence.Sequence], *, peek: bool = False, grammars: bool = True
+    ) -> dict[int, Offer]:
         """By place: of each sequence's offers, the one that promises the most."""
         found = {}
         for place, seq in enumerate(seqs):
-            if not seq.speculation.drafts or (not peek and seq.scheduled != len(seq.generated)):
+            mode = seq.speculation
+            if mode.draft_length == 0 or (not peek and seq.scheduled != len(seq.generated)):
                 continue
             best: Offer | None = None
-            for proposer in self.proposers:
-                if proposer.method not in seq.speculation.methods:
+            for proposer in self._proposers(mode.methods):
+                if proposer.method == "grammar" and not grammars:
                     continue
                 offer = proposer.peek(seq) if peek else proposer.offer(seq)
                 if offer is not None and (best is None or _gain(offer.rates) > _gain(best.rates)):
                     best = offer
-            room = min(seq.max_draft_length - peek, self.longest)
-            if best is not None and room > 0:
+            if best is not None and (room := min(seq.max_draft_length - peek, self.longest)) > 0:
                 found[place] = Offer(best.method, best.tokens[:room], best.rates[:room])
         return found
+
+    def _proposers(self, methods: tuple[SpeculationMethod, ...]) -> tuple[HostProposer, ...]:
+        known = self._allowed.get(methods)
+        if known is None:
+            known = self._allowed[methods] = tuple(each for each in self.proposers if each.method in methods)
+        return known
+
+    def _grammars_are_slow(
+        self, seqs: Sequence[sequence.Sequence], lengths: Sequence[int], model: DraftLengths
+    ) -> bool:
+        """Would even one draft token of the few grammars here slow down the others (`_spares`)?"""
+        ruled = [seq for seq in seqs if seq.grammar is not None]
+        if not ruled or 2 * len(ruled) >= len(seqs) or any(lengths):
+            return False
+        if any(seq.speculation.draft_length for seq in ruled):  # fixed: whatever it costs
+            return False
+        points = self._points(seqs, model)
+        return _expected(points, 1) > SPARING * _expected(points, 0)
 
     def _best(
         self,
@@ -204,11 +227,10 @@ class DraftChoice:
     def _points(self, seqs: Sequence[sequence.Sequence], model: DraftLengths) -> dict[int, float]:
         """Known times of a verification, by longest draft; the plain step has none. Where grammars make every step wait
         for the one before, so does the plain one."""
-        size = model.size(len(seqs))
-        here = self._sizes[size]
+        here = self._sizes.setdefault(model.size(len(seqs)), _BatchSize())
         plain = here.plain if waits_for_grammars(seqs) else None
         if plain is None:
-            plain = model.cost(size, 0)
+            plain = model.cost(model.size(len(seqs)), 0)
         known = here.costs(plain)
         if plain is not None:
             known[0] = plain

@@ -63,9 +63,9 @@ class PackedMasks:
     heirs: mx.array | None
 
     @classmethod
-    def of(cls, masks: dict[int, Bits], rows: int, places: int, vocab_size: int) -> PackedMasks:
-        """For a batch of `rows`. Of a row's places that have no mask, all is allowed."""
-        bits = np.full((len(masks) + 1, places, -(-vocab_size // 32)), 0xFFFFFFFF, dtype=np.uint32)
+    def of(cls, masks: dict[int, Bits], rows: int, places: int | None, vocab_size: int) -> PackedMasks:
+        """For a batch of `rows`; `places` None: for one place. Of a row's places that have no mask, all is allowed."""
+        bits = np.full((len(masks) + 1, places or 1, -(-vocab_size // 32)), 0xFFFFFFFF, dtype=np.uint32)
         heirs = np.zeros_like(bits) if any(mine is not None for _, mine in masks.values()) else None
         which = [len(masks)] * rows
         for place, (row, (allowed, mine)) in enumerate(masks.items()):
@@ -73,6 +73,8 @@ class PackedMasks:
             bits[place, : len(allowed)] = allowed
             if heirs is not None and mine is not None:
                 heirs[place, : len(mine)] = mine
+        if places is None:  # here, not on the device
+            bits, heirs = bits[:, 0], None if heirs is None else heirs[:, 0]
         return cls(mx.array(which), mx.array(bits), None if heirs is None else mx.array(heirs))
 
     def at(self, place: int) -> PackedMasks:

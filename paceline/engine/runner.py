@@ -249,8 +249,8 @@ class Runner(PromptRunner):
                     seq.failure = str(error) or type(error).__name__
         if not masks:
             return None
-        allowed = PackedMasks.of(masks, len(self.rows), len(draft_tokens) + 1, self.language.vocab_size)
-        return allowed if draft_tokens else allowed.at(0)
+        places = len(draft_tokens) + 1 if draft_tokens else None
+        return PackedMasks.of(masks, len(self.rows), places, self.language.vocab_size)
 
     def _unevaluated(self, step: InFlightStep) -> list[mx.array]:
         """All arrays that a step computes."""

@@ -111,6 +111,8 @@ class Scheduler:
         """Should the step in flight, of these sequences, be read before the next plan?"""
         if self.isolation.active:
             return True
+        if not self.draft_choice.proposers:
+            return False
         return self.draft_choice.wants_tokens([seq for seq in seqs if seq.is_decoding], self.draft_lengths)
 
     def step_tokens(self, decoding: bool) -> int:

@@ -142,11 +142,32 @@ def test_few_grammars_draft_only_what_does_not_slow_down_the_others(ruled: int, 
     proposer, model = Fixed("grammar"), measured(seqs=9)
     choice, rows = DraftChoice([proposer]), [seq(("grammar",)) for _ in range(9)]
     for row in rows[:ruled]:
+        row.grammar = object()
         proposer.give(row, 8, 0.98)
     for length in LENGTHS:
         choice.timed(model.size(9), 0, length, seconds)
     assert choice.wants_tokens(rows, model) is taken
+    assert bool(proposer.asked) is taken, "to ask takes time"
     assert any(draft.tokens for draft in choose(choice, rows, (0,) * 9, model)) is taken
+
+
+def test_beside_few_grammars_that_are_too_slow_others_still_draft() -> None:
+    lookup, grammar, model = Fixed(), Fixed("grammar"), measured(seqs=9)
+    choice, rows = DraftChoice([lookup, grammar]), [seq(("lookup", "grammar")) for _ in range(9)]
+    for length in LENGTHS:
+        choice.timed(model.size(9), 0, length, 1.2)
+    rows[0].grammar = object()
+    grammar.give(rows[0], 8, 0.98)
+    assert not choice.wants_tokens(rows, model)
+    for row in rows[1:]:
+        lookup.give(row, 8, 0.98)
+    assert choice.wants_tokens(rows, model)
+    drafts = choose(choice, rows, (0,) * 9, model)
+    assert {draft.method for draft in drafts} == {"lookup", "grammar"} and all(draft.tokens for draft in drafts)
+    fixed = seq(("grammar",), length=2)
+    fixed.grammar = object()
+    grammar.give(fixed, 8, 0.98)
+    assert choice.wants_tokens([fixed, *[seq() for _ in range(8)]], model)
 
 
 def test_a_fixed_length_takes_the_better_proposal_whatever_it_costs() -> None:

@@ -64,3 +64,5 @@ def test_masks_as_bits_do_what_dense_masks_do_and_touch_no_other_row(vocabulary:
         for place in range(3):
             alone = masks.at(place).apply(scores[:, place])
             np.testing.assert_allclose(np.array(alone[row]), np.array(expected[place]), rtol=1e-6)
+    single = PackedMasks.of({1: packed(dense[0, :1]), 3: packed(dense[1, :1])}, 4, None, vocabulary)
+    np.testing.assert_array_equal(np.array(single.apply(scores[:, 0])), np.array(masks.at(0).apply(scores[:, 0])))
