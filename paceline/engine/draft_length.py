@@ -109,6 +109,9 @@ class DraftLengths:
 
     def choose(self, seqs: Collection[Sequence]) -> tuple[int, ...]:
         """The draft length of each sequence in a step of all of them."""
+        if seqs and all(seq.speculation.head_length == 0 for seq in seqs):
+            self.steps[0] += 1
+            return (0,) * len(seqs)
         free = [seq for seq in seqs if seq.speculation.head_length is None and seq.draft_is_ready]
         most = [min(seq.max_draft_length, self.most) if seq.draft_is_ready else 0 for seq in seqs]
         fixed = max(

@@ -56,26 +56,24 @@ def bits_of(grammar: Grammar, draft_tokens: Sequence[int], said: Sequence[int] =
 
 @dataclass(frozen=True, slots=True)
 class PackedMasks:
-    """Masks of some rows of a batch, by place in the step or for one place. The last of `bits` allows everything."""
+    """Masks of some rows of a batch, by place in the step or for one place."""
 
-    which: mx.array  # of `bits`, for each row of the batch
+    which: mx.array  # of `bits`, for each row of the batch; as many as there are: the row has no mask
     bits: mx.array  # (masks, [places,] words)
     heirs: mx.array | None
 
     @classmethod
-    def of(cls, masks: dict[int, Bits], rows: int, places: int | None, vocab_size: int) -> PackedMasks:
+    def of(cls, masks: dict[int, Bits], rows: int, places: int | None) -> PackedMasks:
         """For a batch of `rows`; `places` None: for one place. Of a row's places that have no mask, all is allowed."""
-        bits = np.full((len(masks) + 1, places or 1, -(-vocab_size // 32)), 0xFFFFFFFF, dtype=np.uint32)
-        heirs = np.zeros_like(bits) if any(mine is not None for _, mine in masks.values()) else None
         which = [len(masks)] * rows
-        for place, (row, (allowed, mine)) in enumerate(masks.items()):
+        for place, row in enumerate(masks):
             which[row] = place
-            bits[place, : len(allowed)] = allowed
-            if heirs is not None and mine is not None:
-                heirs[place, : len(mine)] = mine
-        if places is None:  # here, not on the device
-            bits, heirs = bits[:, 0], None if heirs is None else heirs[:, 0]
-        return cls(mx.array(which), mx.array(bits), None if heirs is None else mx.array(heirs))
+        bits = _stacked([allowed for allowed, _ in masks.values()], places, 0xFFFFFFFF)
+        heirs = None
+        if any(mine is not None for _, mine in masks.values()):
+            each = [np.zeros_like(allowed) if mine is None else mine for allowed, mine in masks.values()]
+            heirs = mx.array(_stacked(each, places, 0))
+        return cls(mx.array(which), mx.array(bits), heirs)
 
     def at(self, place: int) -> PackedMasks:
         heirs = None if self.heirs is None else self.heirs[:, place]
@@ -87,11 +85,24 @@ class PackedMasks:
         return apply(scores, self.which, self.bits, self.heirs)
 
 
+def _stacked(parts: list[NDArray[np.uint32]], places: int | None, rest: int) -> NDArray[np.uint32]:
+    """Of each row (places, words), filled up with `rest`."""
+    if places is None:
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    stacked = np.full((len(parts), places, parts[0].shape[-1]), rest, dtype=np.uint32)
+    for mine, part in zip(stacked, parts, strict=True):
+        mine[: len(part)] = part
+    return stacked
+
+
 def _applied(scores: mx.array, which: mx.array, bits: mx.array, heirs: mx.array | None) -> mx.array:
     """For all rows at once: to take the few rows out and put them back is more work for the host."""
-    allowed = _expanded(bits[which], scores.shape[-1])
+    free = (which >= len(bits)).reshape(-1, *[1] * (scores.ndim - 1))
+    which = mx.minimum(which, len(bits) - 1)
+    allowed = _expanded(bits[which], scores.shape[-1]) | free
     if heirs is not None:
-        allowed = allowed.astype(mx.uint8) + _expanded(heirs[which], scores.shape[-1]).astype(mx.uint8)
+        inherits = _expanded(heirs[which], scores.shape[-1]) & ~free
+        allowed = allowed.astype(mx.uint8) + inherits.astype(mx.uint8)
     return masked(scores, allowed)
 
 

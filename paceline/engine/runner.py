@@ -250,7 +250,7 @@ class Runner(PromptRunner):
         if not masks:
             return None
         places = len(draft_tokens) + 1 if draft_tokens else None
-        return PackedMasks.of(masks, len(self.rows), places, self.language.vocab_size)
+        return PackedMasks.of(masks, len(self.rows), places)
 
     def _unevaluated(self, step: InFlightStep) -> list[mx.array]:
         """All arrays that a step computes."""

@@ -54,7 +54,7 @@ def test_masks_as_bits_do_what_dense_masks_do_and_touch_no_other_row(vocabulary:
     scores = mx.array(random.normal(size=(4, 3, vocabulary)).astype(np.float32))
     values = random.integers(0, 3 if inherits else 2, (2, 3, vocabulary))
     dense: Any = values.astype(np.uint8) if inherits else values.astype(np.bool_)
-    masks = PackedMasks.of({1: packed(dense[0]), 3: packed(dense[1, :2])}, 4, 3, vocabulary)
+    masks = PackedMasks.of({1: packed(dense[0]), 3: packed(dense[1, :2])}, 4, 3)
     found = masks.apply(scores)
     rows: dict[int, Any] = {0: None, 1: dense[0], 2: None, 3: dense[1].copy()}
     rows[3][2] = 1  # no mask: all is allowed
@@ -64,5 +64,5 @@ def test_masks_as_bits_do_what_dense_masks_do_and_touch_no_other_row(vocabulary:
         for place in range(3):
             alone = masks.at(place).apply(scores[:, place])
             np.testing.assert_allclose(np.array(alone[row]), np.array(expected[place]), rtol=1e-6)
-    single = PackedMasks.of({1: packed(dense[0, :1]), 3: packed(dense[1, :1])}, 4, None, vocabulary)
+    single = PackedMasks.of({1: packed(dense[0, :1]), 3: packed(dense[1, :1])}, 4, None)
     np.testing.assert_array_equal(np.array(single.apply(scores[:, 0])), np.array(masks.at(0).apply(scores[:, 0])))
