@@ -12,7 +12,17 @@ import pytest
 
 from paceline.models import linear_cuda
 from paceline.models.adapter import switch_kernels, wrap_layers
-from paceline.models.linear_cuda import MOST_OUTPUTS, MOST_ROWS, MOST_SHARED, RowLinear, fits, products
+from paceline.models.linear_cuda import (
+    MOST_OUTPUTS,
+    MOST_ROWS,
+    MOST_SHARED,
+    NARROW,
+    NARROW_ROWS,
+    RowLinear,
+    fits,
+    form,
+    products,
+)
 
 nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
 on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
@@ -153,9 +163,13 @@ def test_layers_of_other_inputs_or_alone_have_no_siblings(monkeypatch: pytest.Mo
     assert launches == [1, 1], "with more rows a launch of its own is as good"
 
 
+def test_narrow_matrices_have_more_warps_for_few_rows() -> None:
+    assert form(NARROW_ROWS, NARROW) != form(NARROW_ROWS, NARROW + 16) == form(NARROW_ROWS + 1, NARROW)
+
+
 @on_cuda
 def test_products_side_by_side_are_those_of_each_alone() -> None:
-    weights = [linear(512, outputs).weight for outputs in (1040, 16, 256, 32)]
+    weights = [linear(512, NARROW + outputs).weight for outputs in (1040, 16, 256, 32)]  # all of one form
     for rows in range(1, MOST_ROWS + 1):
         x = normal(rows, 512)
         for count in range(1, 5):
@@ -164,7 +178,9 @@ def test_products_side_by_side_are_those_of_each_alone() -> None:
 
 
 @on_cuda
-@pytest.mark.parametrize(("inputs", "outputs"), [(32, 16), (1024, 1040), (2080, 512), (6144, 2048)])
+@pytest.mark.parametrize(
+    ("inputs", "outputs"), [(32, 16), (1024, 1040), (2080, 512), (2592, 48), (9216, 2560), (6144, NARROW + 16)]
+)
 def test_the_kernel_is_the_plain_product_for_every_number_of_rows(inputs: int, outputs: int) -> None:
     module = linear(inputs, outputs)
     assert fits(module)
