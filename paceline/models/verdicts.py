@@ -24,7 +24,7 @@ from paceline import platform
 from paceline.settings import Settings
 
 log = logging.getLogger("paceline")
-SOURCE = Path(__file__).parents[1]
+SOURCE, KINDS = Path(__file__).parents[1], ("*.py", "*.cu")
 SOURCES = ("mlx", "mlx_lm", "mlx_vlm")  # packages that are known by their files too: people build and edit them
 VERSIONS = (*SOURCES, "transformers", "tokenizers", "numpy", "pillow", "opencv-python", "llguidance", "safetensors")
 VARIABLES = ("MLX_", "CUDA_", "NVIDIA_", "METAL_", "OPENBLAS_", "GOTO_", "OMP_", "MKL_", "NVPL_", "BLIS_")
@@ -108,7 +108,9 @@ def key_parts(settings: Settings, folders: Iterable[Path]) -> dict[str, Any]:
     """All that a check of these models may depend on, by kind. After `platform.prepare`; imports MLX."""
     return {
         "models": [_files(folder) for folder in folders],
-        "source": [hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(SOURCE.rglob("*.py"))],
+        "source": [
+            hashlib.sha256(file.read_bytes()).hexdigest() for kind in KINDS for file in sorted(SOURCE.rglob(kind))
+        ],
         "libraries": _libraries(),
         "machine": _machine(),
         "settings": _settings(settings),
