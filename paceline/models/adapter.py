@@ -2,8 +2,8 @@
 
 The module stays mlx-lm's own, used through its cache protocol. Wrapped, per family, with a contract test each:
 RoPE (explicit position ids), GatedDeltaNet (chunked prefill, steps that can be rolled back), other recurrent layers
-(steps that can be rolled back, padding), the attention call (rows in several buffers), and linear layers on CUDA (few
-rows).
+(steps that can be rolled back, padding), the attention call (rows in several buffers), and on CUDA linear layers (few
+rows) and decoder layers (sums and norms).
 
 mlx-lm's models call `scaled_dot_product_attention` by a name in their own module. `install_attention` puts
 `batched_attention` under that name; calls with any other cache go on to the library unchanged.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,13 +32,14 @@ from paceline.cache.layers import AttentionCache, KeysOrValues, RaggedMask
 from paceline.cache.shape_buckets import GPU, ShapeBuckets
 from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
-from paceline.models import attention_cuda, gated_delta_cuda, linear_cuda
+from paceline.models import attention_cuda, gated_delta_cuda, linear_cuda, residual
 from paceline.models.gated_delta import RowDelta, RowGatedDelta, RowGatedDeltaNext
 from paceline.models.inlets import Inlets
 from paceline.models.linear_cuda import RowLinear
 from paceline.models.lora import Loras
 from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
 from paceline.models.recurrent import ROW_CLASSES, RowState
+from paceline.models.residual import ROW_LAYERS, RowLayer
 from paceline.models.sharding import whole_logits
 from paceline.types import LONGEST_DRAFT, MOST_DRAFTED
 
@@ -69,6 +71,16 @@ class Adapted:
         """Switch our kernels on or off. Returns whether that changed anything."""
         ragged, self.ragged = self.ragged, on and bool(mx.cuda.is_available())
         return switch_kernels(self.module, on) or ragged != self.ragged
+
+    @contextmanager
+    def plain(self) -> Iterator[None]:
+        """Without our kernels: the reference that they are compared with."""
+        switched = self.use_kernels(False)
+        try:
+            yield
+        finally:
+            if switched:
+                self.use_kernels(True)
 
     @property
     def uses_kernels(self) -> bool:
@@ -155,6 +167,8 @@ def switch_kernels(module: nn.Module, on: bool) -> bool:
     for _, part in module.named_modules():
         if isinstance(part, RowDelta):
             able = gated_delta_cuda.fits(part)
+        elif isinstance(part, RowLayer):
+            able = residual.fits(part)
         else:
             able = isinstance(part, RowLinear) and linear_cuda.fits(part)
         if able and part.fused != on:
@@ -177,6 +191,8 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
             part.__class__ = ROW_CLASSES[type(part)]
         elif type(part) is nn.Linear and linear_cuda.fits(part):
             part.__class__ = RowLinear
+        elif type(part) in ROW_LAYERS and residual.fits(part):
+            part.__class__ = ROW_LAYERS[type(part)]
         rope = part.get("rope") if isinstance(part, dict) else None
         if isinstance(rope, DynamicNTKScalingRoPE):
             part.rope = DynamicRoPE(rope)
@@ -185,6 +201,7 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
             part.rope = MRoPE(rope, sections, interleaved=interleaved)
     for _, part in module.named_modules():
         linear_cuda.join_siblings(part)
+        residual.join_norms(part)
     return dynamic
 
 

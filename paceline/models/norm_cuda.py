@@ -1,0 +1,93 @@
+"""CUDA kernels for norms and what comes with them: the sum before (residuals), the gate after (GatedDeltaNet).
+
+MLX takes two launches for each, about seven microseconds where one takes three, and a decode step has nearly a hundred
+of them. A row's result does not depend on how many rows there are, so that batched equals alone in every type.
+The plain form is the reference: the start-up check compares the two on the machine.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+
+from paceline.models.cuda_kernel import CudaKernel, on_device
+
+MOST_THREADS = 512
+MOST_SIZE = 16384
+GATED_SIZES = (64, 128, 256)  # numbers of a head: a warp's, some for each lane
+TYPES = (mx.float32, mx.float16, mx.bfloat16)
+SOURCES = Path(__file__)
+
+
+@cache
+def _add_norm() -> CudaKernel:
+    return CudaKernel(
+        name="paceline_add_norm",
+        input_names=["states", "update", "weight", "eps"],
+        output_names=["total", "normed"],
+        source=SOURCES.with_name("norm_cuda_add.cu").read_text(),
+    )
+
+
+@cache
+def _gated_norm() -> CudaKernel:
+    return CudaKernel(
+        name="paceline_gated_norm",
+        input_names=["x", "gates", "weight", "eps"],
+        output_names=["out"],
+        source=SOURCES.with_name("norm_cuda_gated.cu").read_text(),
+    )
+
+
+def fits(norm: Any) -> bool:
+    """Whether the kernel can compute this norm here."""
+    if not mx.cuda.is_available() or not isinstance(norm, nn.RMSNorm):
+        return False
+    weight = norm.weight
+    return bool(weight.dtype in TYPES and weight.nbytes % 16 == 0 and weight.size <= MOST_SIZE)
+
+
+def threads_of(weight: mx.array) -> int:
+    """Of a block: each has 16 bytes of a row, or as few times that as most threads allow."""
+    packs = weight.nbytes // 16
+    turns = -(-packs // MOST_THREADS)
+    return -(-packs // (turns * 32)) * 32
+
+
+def add_norm(states: mx.array, update: mx.array, norm: Any) -> tuple[mx.array, mx.array]:
+    """states + update, and the norm of that."""
+    weight = norm.weight
+    if not states.dtype == update.dtype == weight.dtype or states.shape != update.shape:
+        total = states + update
+        return total, norm(total)
+    threads = threads_of(weight)
+    total, normed = _add_norm()(
+        inputs=[states, update, weight, on_device((norm.eps,), mx.float32)],
+        template=[("T", states.dtype), ("Size", weight.size), ("Threads", threads)],
+        grid=(threads * (states.size // weight.size), 1, 1),
+        threadgroup=(threads, 1, 1),
+        output_shapes=[states.shape, states.shape],
+        output_dtypes=[states.dtype, states.dtype],
+    )
+    return total, normed
+
+
+def gated_norm(x: mx.array, gates: mx.array, norm: Any) -> mx.array:
+    """mlx-lm's gated norm of x (rows, tokens, heads, size)."""
+    weight, heads = norm.weight, x.shape[-2]
+    if not x.dtype == gates.dtype == weight.dtype or weight.size not in GATED_SIZES or weight.dtype not in TYPES:
+        out: mx.array = norm(x, gates)
+        return out
+    threads = 32 * next(warps for warps in (8, 4, 2, 1) if heads % warps == 0)
+    return _gated_norm()(
+        inputs=[x, gates, weight, on_device((norm.eps,), mx.float32)],
+        template=[("T", x.dtype), ("Size", weight.size), ("Threads", threads)],
+        grid=(32 * (x.size // weight.size), 1, 1),
+        threadgroup=(threads, 1, 1),
+        output_shapes=[x.shape],
+        output_dtypes=[x.dtype],
+    )[0]
