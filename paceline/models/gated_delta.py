@@ -20,7 +20,7 @@ from mlx_lm.models.qwen3_5 import GatedDeltaNet
 from mlx_lm.models.qwen3_next import Qwen3NextGatedDeltaNet
 
 from paceline.cache.layers import StateCache
-from paceline.models import gated_delta_cuda, gated_delta_prefill_cuda
+from paceline.models import gated_delta_cuda, gated_delta_prefill_cuda, norm_cuda
 from paceline.models.recurrent import RowState, ended, windowed
 
 CHUNK = 32  # by measurement on CPU: 32 beats 64, and 128 is bad
@@ -122,7 +122,7 @@ class RowDelta(RowState):
         )
         if tentative:
             cache.set_pending([mixed, a, b])
-        return self._joined(self.norm(out, gates).reshape(rows, width, -1))
+        return self._joined(norm_cuda.gated_norm(out, gates, self.norm).reshape(rows, width, -1))
 
     def _fused_prefill(self, inputs: mx.array, cache: Any) -> mx.array:
         rows, width = inputs.shape[:2]
@@ -134,7 +134,7 @@ class RowDelta(RowState):
             window = mx.zeros((rows, self.conv_kernel_size - 1, self.conv_dim), mixed.dtype)
         state = self._zeros(rows) if state is None else state
         out, cache[0], cache[1] = gated_delta_prefill_cuda.prefill(self, mixed, a, b, window, state, cache.valid)
-        return self._joined(self.norm(out, gates).reshape(rows, width, -1))
+        return self._joined(norm_cuda.gated_norm(out, gates, self.norm).reshape(rows, width, -1))
 
     def _joined(self, out: mx.array) -> mx.array:
         """The output projection of all heads; over several ranks, each has some of them."""

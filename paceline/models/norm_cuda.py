@@ -79,7 +79,8 @@ def add_norm(states: mx.array, update: mx.array, norm: Any) -> tuple[mx.array, m
 def gated_norm(x: mx.array, gates: mx.array, norm: Any) -> mx.array:
     """mlx-lm's gated norm of x (rows, tokens, heads, size)."""
     weight, heads = norm.weight, x.shape[-2]
-    if not x.dtype == gates.dtype == weight.dtype or weight.size not in GATED_SIZES or weight.dtype not in TYPES:
+    fit = mx.cuda.is_available() and weight.size in GATED_SIZES and weight.dtype in TYPES
+    if not fit or not x.dtype == gates.dtype == weight.dtype:
         out: mx.array = norm(x, gates)
         return out
     threads = 32 * next(warps for warps in (8, 4, 2, 1) if heads % warps == 0)

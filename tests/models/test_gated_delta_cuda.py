@@ -14,7 +14,7 @@ from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.layers import StateCache
 from paceline.cache.slot_plan import PADDED
-from paceline.models import gated_delta_cuda
+from paceline.models import gated_delta_cuda, norm_cuda
 from paceline.models.adapter import switch_kernels
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.gated_delta_cuda import FEW, SPLIT, WIDEST, blocks, fits, step
@@ -251,10 +251,19 @@ def test_speculative_steps_that_defer_are_speculative_steps_that_fold_at_once(
         out, after = twin(module, Tokens(mixed, a, b), Memory(window, state), old, counts, eager=eager)
         return [out, *after]
 
+    normed = []
+
+    def gated_norm(x: mx.array, gates: mx.array, norm: Any) -> mx.array:
+        normed.append(x.shape)
+        out: mx.array = norm(x, gates)
+        return out
+
     monkeypatch.setattr(gated_delta_cuda, "step", stand_in)
+    monkeypatch.setattr(norm_cuda, "gated_norm", gated_norm)
     plain, fused = layer(dtype), layer(dtype)
     fused.fused = True
     compare_in_rounds(plain, fused, dtype, allowed)
+    assert normed == [(ROWS, width, VALUE_HEADS, SIZE) for width, _ in ROUNDS[1:]]
 
 
 def compare_in_rounds(plain: Any, fused: Any, dtype: mx.Dtype, allowed: float) -> None:

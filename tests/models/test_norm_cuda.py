@@ -70,6 +70,7 @@ def test_arrays_of_several_types_are_computed_plainly(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(norm_cuda, "_add_norm", none)
     monkeypatch.setattr(norm_cuda, "_gated_norm", none)
+    monkeypatch.setattr(mx.cuda, "is_available", lambda: True)
     states, update, norm = normal(2, 64), normal(2, 64, dtype=mx.bfloat16, seed=1), norm_of(64)
     total, normed = add_norm(states, update, norm)
     assert mx.array_equal(total, states + update) and mx.array_equal(normed, norm(states + update))
