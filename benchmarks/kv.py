@@ -34,7 +34,7 @@ from paceline.conversation.tokenizer import Tokenizer
 from paceline.engine import sequence
 from paceline.types import RequestId, Sampling
 
-BITS = (None, 8, 4)
+BITS = (16, 8, 4)  # 16: not quantized, whatever the type
 CHARACTERS = 8  # a token of text has fewer, on average
 CHUNK = 256  # tokens of a pass over a text
 KIND: Kind = "retrieval"
@@ -76,9 +76,11 @@ class Case:
 
 
 class KVBench:
-    def __init__(self, bench: Bench, tokenizer: Tokenizer | None, group_size: int = 64) -> None:
+    def __init__(
+        self, bench: Bench, tokenizer: Tokenizer | None, group_size: int = 64, bits: Sequence[int] = BITS
+    ) -> None:
         self.bench, self.tokenizer = bench, tokenizer
-        self.cases = [Case(bits) for bits in BITS]
+        self.cases = [Case(None if each == 16 else each) for each in bits]
         self.group_size = group_size
 
     def quantized(self, case: Case) -> AbstractContextManager[None]:
@@ -108,8 +110,17 @@ class KVBench:
                     case.answers[length] = said = self._answers(asked)
                 case.right[length] = tuple(one.needle.fact.is_in(text) for one, text in zip(asked, said, strict=True))
 
-    def measure_speed(self, rows: int, lengths: Sequence[int], tokens: int, turns: int, watch: Watch) -> None:
-        """Every case once a turn, in an order that rotates; a first turn warms up."""
+    def measure_speed(
+        self,
+        rows: int,
+        lengths: Sequence[int],
+        tokens: int,
+        turns: int,
+        watch: Watch,
+        keep: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Every case once a turn, in an order that rotates; a first turn warms up. `keep` is called after every other
+        one."""
         for length in lengths if turns else ():
             speeds = [case.speeds.setdefault(length, Speed()) for case in self.cases]
             for turn in range(turns + 1):
@@ -119,13 +130,18 @@ class KVBench:
                 measured = {}
                 for place in order:
                     case = self.cases[place]
-                    watch(f"{rows} rows of {length} tokens, turn {turn} of {turns}, {name(case.bits)}")
+                    what = f"{rows} rows of {length} tokens, turn {turn} of {turns}, {name(case.bits)}"
+                    watch(what)
                     with self.quantized(case):
                         begun = time.process_time()
                         trace, _ = self.bench.engine_run(prompts, tokens)
                         work = time.process_time() - begun
+                    if trace.failures:
+                        raise BenchError(f"{what}: {trace.failures[0]}")
                     first = max(times[0] for times in trace.times.values()) - trace.begun
-                    measured[place] = (rows * length / first, trace.rate(), work)
+                    prefill, decode = rows * length / first, trace.rate()
+                    measured[place] = (prefill, decode, work)
+                    watch(f"  prefill {first:.2f} s, {prefill:,.0f} tokens/s; decode {decode:,.1f} tokens/s")
                 for place, speed in enumerate(speeds if turn else ()):
                     prefill, decode, work = measured[place]
                     speed.prefill.append(prefill)
@@ -133,6 +149,8 @@ class KVBench:
                     speed.decode.append(decode)
                     speed.decode_ratios.append(decode / measured[0][1])
                     speed.work.append(work / measured[0][2])
+                if turn:
+                    keep()
 
     @property
     def _words(self) -> Tokenizer:

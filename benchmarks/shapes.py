@@ -112,15 +112,17 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def random_model(shape: str, dtype: mx.Dtype | None = None, *, drafts: bool = True) -> LoadedModel:
+def random_model(
+    shape: str, dtype: mx.Dtype | None = None, *, drafts: bool = True, layers: int | None = None
+) -> LoadedModel:
     """mlx-lm's own module of that shape, its weights random. float32 on CPU, bfloat16 elsewhere.
 
     A hybrid gets an MTP head, and weights with a plan: the output head walks once through the vocabulary, and the
     layers push the text off that walk. The MTP head knows the walk and not the push; how strong that is decides how
     often the two agree (`AGREEMENT`, found by trying). The head's cost is that of a real one. Without `drafts` there is
-    no head, which saves the trying.
+    no head, which saves the trying. `layers`: so many instead of the shape's own.
     """
-    config = SHAPES[shape]
+    config = SHAPES[shape] if layers is None else _with_layers(SHAPES[shape], layers)
     library = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
     mx.random.seed(0)
     module = library.Model(library.ModelArgs.from_dict(config))
@@ -142,6 +144,12 @@ def random_model(shape: str, dtype: mx.Dtype | None = None, *, drafts: bool = Tr
         head = MTPHead(_head(language, config, wanted), language)
         _agree(head)
     return LoadedModel(Path(shape), config, language, None, head, context_length(config))
+
+
+def _with_layers(config: dict[str, Any], layers: int) -> dict[str, Any]:
+    if "text_config" in config:
+        return {**config, "text_config": {**config["text_config"], "num_hidden_layers": layers}}
+    return {**config, "num_hidden_layers": layers}
 
 
 def prefer(model: LoadedModel, scores: NDArray[np.float32]) -> None:

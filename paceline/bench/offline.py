@@ -21,6 +21,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from paceline import platform
 from paceline.cache.kv_quantization import KVQuantization
+from paceline.cache.slot_plan import Grouping
 from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import layout as layouts
 from paceline.engine import sequence
@@ -36,7 +37,7 @@ from paceline.engine.runner import Runner
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.speculation_policy import HEADED, SpeculationPolicy
 from paceline.engine.thread import EngineThread
-from paceline.engine.warmup import WarmUpScope, check_steps, warm_up
+from paceline.engine.warmup import WarmUpScope, check_steps, may_be_traced, take_steps, warm_up
 from paceline.models.loader import LoadedModel, load
 from paceline.models.prefill_chunk import prefill_chunk
 from paceline.types import (
@@ -113,8 +114,14 @@ class Bench:
         compile: bool = True,
         shape_buckets: ShapeBucketing = "auto",
         methods: tuple[SpeculationMethod, ...] = HEADED,
+        *,
+        checks: bool = True,
+        watch: Callable[[str], None] = lambda stage: None,
     ) -> None:
+        """`checks`: without them and without a warm-up a bench starts in seconds where kernels must be compiled first,
+        and whatever it measures needs a turn to warm up. `watch` hears of every stage of the start."""
         self.source = source
+        self.checks, self.watch = checks, watch
         self.compile = compile
         self.layout = layout
         self.shape_buckets: ShapeBucketing = shape_buckets
@@ -124,6 +131,7 @@ class Bench:
         self.engine = EngineThread(self._build)
         self.model: LoadedModel
         self.runner: Runner
+        self._kv_errors: dict[KVQuantization, float] = {}  # what the check of each has found
 
     def __enter__(self) -> Self:
         self.engine.start()
@@ -134,11 +142,14 @@ class Bench:
 
     def _build(self, wake: Callable[[], None]) -> EngineCore:
         self.model = self._load()
-        grouping = layouts.choose(self.model, self.layout, self.shape_buckets)
+        self.watch("the weights are there")
+        choose = layouts.choose if self.checks else layouts.assumed
+        grouping = choose(self.model, self.layout, self.shape_buckets)
         self.scheduler.buckets = self.scheduler.draft_lengths.buckets = grouping.buckets
         if self.prefill_chunk is None:
             self.scheduler.prefill_budget.max_chunk = prefill_chunk(self.model.language, grouping)
-        traces = check_steps(self.model, grouping) and self.compile
+        traces = self._steps(grouping) and self.compile
+        self.watch(f"layout and steps are {'checked' if self.checks else 'taken unchecked'}")
         draft_model = self._draft_model()
         self.runner = Runner(self.model, grouping, traces=traces, draft_model=draft_model)
         if draft_model is not None:
@@ -146,11 +157,19 @@ class Bench:
         proposers = self._host_proposers()
         longest = self.model.language.longest_draft if proposers else 0
         self.scheduler.draft_choice = DraftChoice(proposers, longest)
-        if platform.device_kind() in DEVICES:  # a CPU compiles no kernels
+        if self.checks and platform.device_kind() in DEVICES:  # a CPU compiles no kernels
             scope = WarmUpScope(self.scheduler.max_num_seqs, self.scheduler.prefill_budget.max_chunk)
             most = max(longest, 0 if self.runner.proposer is None else MOST_DRAFTED)
             warm_up(self.runner, scope, draft_lengths=grouping.buckets.draft_lengths(most))
+            self.watch("warm")
         return EngineCore(self.runner, self.scheduler)
+
+    def _steps(self, grouping: Grouping) -> bool:
+        """Whether steps are traced."""
+        if self.checks:
+            return check_steps(self.model, grouping)
+        take_steps(self.model)
+        return may_be_traced(self.model.language)
 
     def _host_proposers(self) -> list[HostProposer]:
         """None where the model cannot roll back."""
@@ -181,8 +200,10 @@ class Bench:
 
         def switch(kv: KVQuantization | None) -> None:
             self.model.language.kv = None
-            if kv is not None:
-                layouts.quantize_kv(self.model, self.runner.grouping, kv)
+            if kv is not None and self.checks and kv not in self._kv_errors:
+                self._kv_errors[kv] = layouts.quantize_kv(self.model, self.runner.grouping, kv)
+            elif kv is not None:
+                layouts.use_quantized_kv(self.model, kv, self._kv_errors.get(kv, 0.0))
             self.runner.forget_traces()
 
         self.on_engine_thread(lambda: switch(kv))

@@ -48,6 +48,12 @@ def choose(model: LoadedModel, layout: str = "auto", bucketing: ShapeBucketing =
     return bucketed
 
 
+def assumed(model: LoadedModel, layout: str = "auto", bucketing: ShapeBucketing = "auto") -> Grouping:
+    """What `choose` tries first, unchecked: for benches of models that have passed before."""
+    grouping = LAYOUTS[layout] if layout != "auto" else AUTO[platform.device_kind()][0]
+    return replace(grouping, buckets=buckets_for(model.language)) if wants_buckets(bucketing) else grouping
+
+
 def wants_buckets(bucketing: ShapeBucketing) -> bool:
     return bucketing == "on" or (bucketing == "auto" and platform.device_kind() in DEVICES)
 

@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from benchmarks import shapes
 from benchmarks.kv import Case, KVBench, Speed, kv_table
 from benchmarks.models import Bench
 from paceline.bench.wire import BenchError
@@ -25,9 +26,26 @@ def test_perplexity_needles_and_speed_are_measured_with_each_number_of_bits() ->
         assert bench.model.language.kv is None
     plain, eight, four = kv.cases
     assert plain.token_bytes / eight.token_bytes == 32 / 9 and plain.token_bytes / four.token_bytes == 32 / 5
-    assert abs(eight.perplexity / plain.perplexity - 1) < 0.02 and len(seen) == 3 + 3 + 6
+    assert abs(eight.perplexity / plain.perplexity - 1) < 0.02 and len(seen) == 3 + 3 + 2 * 6
     assert plain.speeds[16].decode_ratios == plain.speeds[16].prefill_ratios == [1.0]
     assert all(case.figures()["speed"][16]["prefill"] for case in kv.cases)
+
+
+def test_an_unchecked_start_of_a_few_layers_tells_its_stages_and_its_figures_so_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = dict(hidden_size=64, intermediate_size=128, num_attention_heads=2, num_key_value_heads=1, vocab_size=512)
+    monkeypatch.setitem(shapes.SHAPES, "small", {**shapes.SHAPES["llama-120m"], **sizes})
+    seen: list[str] = []
+    with Bench("small", layers=2, checks=False, prefill_chunk=32, watch=seen.append) as bench:
+        assert len(bench.model.language.module.layers) == 2
+        kv = KVBench(bench, None, 32, bits=(16, 4))
+        kv.measure_speed(1, [16], 4, 2, seen.append, lambda: seen.append(str(len(kv.cases[1].speeds[16].decode))))
+        assert bench.model.language.kv is None
+    assert seen[:2] == ["the weights are there", "layout and steps are taken unchecked"]
+    assert [case.bits for case in kv.cases] == [None, 4]
+    assert [one for one in seen if one.isdigit()] == ["1", "2"]
+    assert seen[2].endswith("turn 0 of 2, not quantized") and "decode" in seen[3]
 
 
 def test_the_table_has_what_was_measured() -> None:

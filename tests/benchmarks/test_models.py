@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import tiny
 from benchmarks.models import model_of
+from paceline.bench.wire import BenchError
 from paceline.models.files import EMBEDDED
 
 
@@ -15,3 +16,5 @@ def test_benches_take_the_tiny_model_and_those_of_the_package_by_name(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert model_of("paceline-tiny").folder == tiny.folder()
     assert model_of("paceline-mini-draft").folder == EMBEDDED / "paceline-mini-draft"
+    with pytest.raises(BenchError, match="only shapes"):
+        model_of("paceline-mini-draft", layers=2)
