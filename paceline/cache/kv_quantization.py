@@ -8,7 +8,7 @@ is the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import mlx.core as mx
 
@@ -18,11 +18,13 @@ GROUP_SIZES = (32, 64, 128)  # that MLX has
 
 @dataclass(frozen=True, slots=True)
 class KVQuantization:
-    """`start`: in layers without a window, so many tokens at the beginning of a sequence are not quantized."""
+    """`start`: in layers without a window, so many tokens at the beginning of a sequence are not quantized. `kernel`:
+    our attention kernel reads such keys and values as they are, and has been compared on this machine."""
 
     bits: int
     group_size: int = 64
     start: int = 0
+    kernel: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.bits} bits in groups of {self.group_size}" + (

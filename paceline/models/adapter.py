@@ -319,10 +319,13 @@ def attention(
     mask: Any,
     sinks: mx.array | None = None,
 ) -> mx.array:
-    """By mlx-lm's products of quantized arrays, where they are and queries are few; by our kernel, where the mask says
-    how long rows are; else by MLX's."""
+    """By our kernel, where the mask says how long rows are; by mlx-lm's products of quantized arrays, where there are
+    such and queries are few; else by MLX's."""
     if isinstance(keys, Quantized) and isinstance(values, Quantized):
-        few = queries.shape[1] * queries.shape[2] <= FEW * keys.parts[0].shape[1]
+        ours = isinstance(mask, RaggedMask) and attention_cuda.fits(queries.dtype, queries.shape[-1])
+        if ours and attention_cuda.reads(queries, keys, values):
+            return attention_cuda.attention(queries, keys, values, mask.ends, scale, window=mask.window, sinks=sinks)
+        few = queries.shape[1] * queries.shape[2] <= FEW * keys.parts[0].shape[1] and not ours
         if few and sinks is None and keys.exact is None and not isinstance(mask, str):
             return _quantized_attention(queries, keys, values, scale, mask)
         if queries.shape[0] > 1:

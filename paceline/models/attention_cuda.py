@@ -7,23 +7,33 @@ milliseconds. Here every row reads its own slots only, and sizes are data, so no
 One kernel (`attention_cuda.cu`) serves decode, verify and prefill, with tiles of four forms for each head dim. Where
 the queries do not fill the GPU, blocks divide the keys among them, and a second kernel (`attention_cuda_combine.cu`)
 adds up.
+
+Few queries read quantized keys and values as they lie: a block dequantizes a tile in shared memory. MLX's products of
+quantized arrays give a key head's values to one block, however long the row. For many queries dequantizing first is
+faster: every block of them would do it again.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 
+from paceline.cache.kv_quantization import KVQuantization, Quantized
 from paceline.models.cuda_kernel import CudaKernel, on_device
 
 HEAD_DIMS = (64, 96, 128, 256)
+PACKED_DIMS = (64, 128, 256)  # that quantized keys may have
 MULTIPROCESSORS = 132  # of an H200; others only get another number of splits
 MOST_SPLITS = 128
 MOST_BYTES = 256 << 20  # of the splits' results
 FEW = 256  # queries that share keys: decode, verify, short chunks
+PACKED_QUERIES = 64  # the most of a block that dequantizes
+TRIED = (4, 24, 40)  # queries that share keys, a number for each form of such a block
+TOLERANCE = 0.03  # of the largest number: several roundings to bfloat16
 NO_WINDOW = 1 << 30
 COMBINE_THREADS = 256
 HEADER, SOURCE, COMBINE = (
@@ -44,8 +54,10 @@ class Tiles(NamedTuple):
     def queries(self) -> int:
         return 16 * self.m_tiles * self.warps_m
 
-    def shared_bytes(self, dim: int) -> int:
+    def shared_bytes(self, dim: int, bits: int | None = None) -> int:
+        """`bits`: of quantized keys, whose next tiles are there packed."""
         inputs = 2 * dim * (self.queries + 2 * self.stages * self.key_tile)
+        inputs += 0 if bits is None else 2 * self.key_tile * dim * bits // 8
         results = 4 * (dim + 8) * self.queries * self.warps_n
         return max(inputs, results)
 
@@ -56,10 +68,57 @@ def fits(dtype: mx.Dtype, head_dim: int, value_dim: int | None = None) -> bool:
     return bool(mx.cuda.is_available()) and known and value_dim in (None, head_dim)
 
 
+def reads(queries: mx.array, keys: Quantized, values: Quantized) -> bool:
+    """Whether the kernel takes these quantized keys and values as they are. It was compared before (`agrees`)."""
+    dim, count = queries.shape[3], queries.shape[1] // keys.parts[0].shape[1] * queries.shape[2]
+    alike = [part.shape for part in keys.parts] == [part.shape for part in values.parts] and keys.exact is None
+    known = alike and keys.parts[1].dtype == queries.dtype and fits_packed(queries.dtype, dim, keys.form)
+    return known and keys.form.kernel and count <= FEW
+
+
+def fits_packed(dtype: mx.Dtype, head_dim: int, form: KVQuantization) -> bool:
+    return fits(dtype, head_dim) and head_dim in PACKED_DIMS and form.bits in (4, 8) and head_dim % form.group_size == 0
+
+
+@cache
+def agrees(dtype: mx.Dtype, head_dim: int, form: KVQuantization) -> bool:
+    """Whether the kernel gives what plain operations give for such quantized keys and values, on this machine: rows of
+    different lengths with junk behind them, one of them split, in blocks of every form."""
+    if not fits_packed(dtype, head_dim, form):
+        return False
+    form = replace(form, kernel=True, start=0)
+    lengths, capacity, scale = (70, 701), 1024, head_dim**-0.5
+    drawn = mx.random.normal((2, 2, 2, capacity, head_dim), key=mx.random.key(0)).astype(dtype)
+    keys, values = (Quantized(form.quantize(each), form) for each in drawn)
+    slots = mx.arange(capacity)[None, None, :, None]
+    for width in TRIED:
+        ends = mx.array([length - width for length in lengths], dtype=mx.int32)
+        queries = mx.random.normal((2, 2, width, head_dim), key=mx.random.key(1)).astype(dtype)
+        past = slots >= mx.array(lengths)[:, None, None, None]
+        junk = [
+            Quantized((packed, *(mx.where(past, mx.array(mx.nan, dtype), part) for part in rest)), form)
+            for packed, *rest in (keys.parts, values.parts)
+        ]
+        found = attention(queries, junk[0], junk[1], ends, scale).astype(mx.float32)
+        visible = mx.swapaxes(slots, 2, 3) <= (ends[:, None] + mx.arange(width))[:, None, :, None]
+        exact = plain(queries, keys.dense(), values.dense(), visible, scale)
+        off: Any = (mx.abs(found - exact).max() / mx.abs(exact).max()).item()
+        if not off <= TOLERANCE:  # NaN, too
+            return False
+    return True
+
+
+def plain(queries: mx.array, keys: mx.array, values: mx.array, visible: mx.array, scale: float) -> mx.array:
+    """Attention of as many heads of queries as of keys, in float32."""
+    q, k, v = (each.astype(mx.float32) for each in (queries, keys, values))
+    scores = mx.where(visible, (q * scale) @ mx.swapaxes(k, 2, 3), -mx.inf)
+    return mx.softmax(scores, axis=-1) @ v
+
+
 def attention(
     queries: mx.array,
-    keys: mx.array,
-    values: mx.array,
+    keys: mx.array | Quantized,
+    values: mx.array | Quantized,
     ends: mx.array,
     scale: float,
     *,
@@ -70,11 +129,14 @@ def attention(
 
     Query i of row r sits at slot ends[r] + i and attends the slots up to its own, the last `window` of them if given.
     Slots at or past ends[r] + width may hold anything. `sinks` (query heads) are logits that join the denominator.
-    All may be views, but the numbers of one key or value must lie together, at a multiple of 16 bytes.
+    All may be views, but the numbers of one key or value must lie together, at a multiple of 16 bytes. Both may be
+    quantized (`reads`).
     """
-    (rows, q_heads, width, dim), (kv_heads, capacity) = queries.shape, keys.shape[1:3]
+    form = keys.form if isinstance(keys, Quantized) else None
+    stored = [(each,) if isinstance(each, mx.array) else each.parts for each in (keys, values)]
+    (rows, q_heads, width, dim), (kv_heads, capacity) = queries.shape, stored[0][0].shape[1:3]
     count = q_heads // kv_heads * width
-    tiles = choose(dim, count)
+    tiles = choose(dim, count) if form is None else choose_packed(dim, count)
     blocks = rows * kv_heads * -(-count // tiles.queries)
     shape, entries = (rows, width, q_heads, dim), rows * width * q_heads
     splits, least = divide(blocks, count, capacity, 4 * dim * entries)
@@ -83,8 +145,9 @@ def attention(
     shared: list[mx.array] = [ends, scales if sinks is None else sinks.astype(mx.float32)]
     sizes = on_device(numbers, mx.int32)
     threads = 32 * tiles.warps_m * tiles.warps_n
-    out, partial, weights = _kernel(tiles, dim)(
-        inputs=[queries, keys, values, *shared, scales, sizes],
+    packed = [] if form is None else [("Bits", form.bits), ("Group", form.group_size)]
+    out, partial, weights = _kernel(tiles, dim, None if form is None else form.bits)(
+        inputs=[queries, stored[0][0], stored[1][0], *stored[0][1:], *stored[1][1:], *shared, scales, sizes],
         template=[
             ("T", queries.dtype),
             ("D", dim),
@@ -93,6 +156,7 @@ def attention(
             ("MTiles", tiles.m_tiles),
             ("KeyTile", tiles.key_tile),
             ("Stages", tiles.stages),
+            *packed,
         ],
         grid=(threads * blocks * splits, 1, 1),
         threadgroup=(threads, 1, 1),
@@ -125,6 +189,11 @@ def choose(dim: int, count: int) -> Tiles:
     return Tiles(4, 1, 2, 64, 1 if dim == 128 else 2)
 
 
+def choose_packed(dim: int, count: int) -> Tiles:
+    """The same where keys are quantized: packed tiles take the place of more stages."""
+    return choose(dim, min(count, PACKED_QUERIES))._replace(stages=1)
+
+
 def divide(blocks: int, count: int, capacity: int, result_bytes: int) -> tuple[int, int]:
     """Into how many splits the keys go, and the fewest keys that make a split.
 
@@ -140,15 +209,16 @@ def divide(blocks: int, count: int, capacity: int, result_bytes: int) -> tuple[i
 
 
 @cache
-def _kernel(tiles: Tiles, dim: int) -> CudaKernel:
+def _kernel(tiles: Tiles, dim: int, bits: int | None = None) -> CudaKernel:
+    packed = [] if bits is None else ["key_scale", "key_bias", "value_scale", "value_bias"]
     return CudaKernel(
-        name="paceline_attention",
-        input_names=["queries", "keys", "values", "ends", "sinks", "scales", "sizes"],
+        name="paceline_attention" if bits is None else "paceline_attention_quantized",
+        input_names=["queries", "keys", "values", *packed, "ends", "sinks", "scales", "sizes"],
         output_names=["out", "partial", "weights"],
         source=SOURCE,
-        header=HEADER,
+        header=HEADER if bits is None else f"#define QUANTIZED\n{HEADER}",
         ensure_row_contiguous=False,  # queries are views; the source takes strides
-        shared_memory=tiles.shared_bytes(dim),
+        shared_memory=tiles.shared_bytes(dim, bits),
     )
 
 
