@@ -215,9 +215,9 @@ def trace(
     from rich.console import Console
 
     from benchmarks.tables import trace_table
-    from benchmarks.trace import in_process
+    from benchmarks.trace import in_process, over_http
     from paceline.bench.prompts import Lengths
-    from paceline.bench.trace import Plan, over_http
+    from paceline.bench.trace import Plan
     from paceline.bench.wire import Address
 
     plan = Plan(

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from paceline.bench.load import Outcome
 from paceline.bench.prompts import WORDS, Calibration
 from paceline.bench.serve import SAMPLE_WORDS, Watch
-from paceline.bench.trace import Message, Plan, TraceReport, play
+from paceline.bench.trace import HttpServer, Message, Plan, TraceReport, play
+from paceline.bench.wire import Address
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -34,6 +35,14 @@ async def in_process(model: str | None, plan: Plan, watch: Watch = lambda title:
             server = InProcess(service)
             plan = replace(plan, calibration=await server.calibrate())
             return await play(server, plan, finished=watch(server.label))
+
+
+async def over_http(
+    address: Address, model: str | None, plan: Plan, timeout: float, watch: Watch = lambda title: lambda: None
+) -> TraceReport:
+    server = HttpServer(address, model, timeout=timeout)
+    plan = replace(plan, calibration=await server.calibrate())
+    return await play(server, plan, finished=watch(server.label))
 
 
 class InProcess:

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from paceline.bench.local_fleet import free_port
+from tests.server.child import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[1]

@@ -12,10 +12,10 @@ from typing import Any
 
 import httpx
 
-from paceline.bench.local_fleet import free_port
 from paceline.parallel.launch import free_ports
 from paceline.setting_sources import SECRET_VARIABLE
 from tests.fleet import MODEL, Server
+from tests.server.child import free_port
 
 PATIENCE = 500.0  # seconds for what two processes do on a machine that runs other tests
 TIMEOUT = 15.0  # seconds after which a rank that is stopped counts as lost

@@ -85,7 +85,7 @@ async def compare(
         watch(f"{name}: starting")
         async with server(name, model) as started:
             watch(f"{name}: measuring")
-            lines.append(await measure(name, Address.parse(started.url), model, plan))
+            lines.append(await measure(name, started.address, model, plan))
     return lines
 
 

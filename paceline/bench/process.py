@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from paceline.bench.wire import Address, BenchError, decode, exchange
+from paceline.bench.wire import Address, BenchError, exchange
+from paceline.parallel.launch import free_ports
 
-READY = 300.0  # seconds that loading may take
+READY = 600.0  # seconds that loading may take
 STOPPING = 60.0  # seconds that a server may take to stop
 LOG_LINES = 20  # of its log, shown when it does not do what it should
 GLANCE = 0.1  # seconds between two looks
@@ -29,8 +29,9 @@ class Process:
         self.command = list(command)
         self.ready = ready
         self.env = {**os.environ, **(env or {})}
-        self.port = _free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        [self.port] = free_ports(1)
+        self.address = Address("127.0.0.1", self.port)
+        self.url = str(self.address)
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -38,7 +39,9 @@ class Process:
         self._folder = tempfile.TemporaryDirectory(prefix="paceline-bench-")
         with self._log.open("wb") as log:
             command = [*self.command, "--port", str(self.port)]
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=self.env)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=self.env
+            )
         try:
             await self._ready()
         except BaseException:
@@ -81,19 +84,11 @@ class Process:
         return Path(self._folder.name) / "server.log"
 
     async def _ready(self) -> None:
-        deadline, address = time.monotonic() + READY, Address.parse(self.url)
+        deadline = time.monotonic() + READY
         while time.monotonic() < deadline:
             if self.returncode is not None:
                 raise BenchError(f"The server ended while it started:\n{self.last_words()}")
-            record = await exchange(address, "GET", self.ready, timeout=10.0)
-            if record.failure is None and decode(record).status == 200:
+            if (await exchange(self.address, "GET", self.ready, timeout=10.0)).accepted:
                 return
             await asyncio.sleep(GLANCE)
         raise BenchError(f"The server was not ready after {READY:g} s:\n{self.last_words()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
@@ -55,7 +56,7 @@ class Distribution:
         ordered = sorted(values)
         if not ordered:
             return None
-        p50, p95, p99 = (percentile(ordered, share) for share in (0.50, 0.95, 0.99))
+        p50, p95, p99 = np.percentile(ordered, (50, 95, 99)).tolist()
         return cls(len(ordered), statistics.fmean(ordered), p50, p95, p99, ordered[-1])
 
 
@@ -153,14 +154,6 @@ class Ratio:
         if self.median == 1:
             return None
         return (self.median > 1) == self.figure.higher_is_better
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Of values in ascending order, interpolated between neighbours (as numpy does by default)."""
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 def report(

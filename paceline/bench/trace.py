@@ -24,7 +24,7 @@ import numpy as np
 from paceline.bench.load import Outcome, Recording, read_outcome
 from paceline.bench.prompts import PATHS, WORDS, Calibration, Lengths, Workload
 from paceline.bench.report import Report, report
-from paceline.bench.serve import Watch, find_model, probe
+from paceline.bench.serve import find_model, probe
 from paceline.bench.wire import Address, BenchError, Headers, call, exchange
 
 Message = dict[str, str]
@@ -154,14 +154,6 @@ async def play(
     elif run.cached_tokens is not None:
         computed = run.prompt_tokens - run.cached_tokens
     return TraceReport(run, computed, ideal)
-
-
-async def over_http(
-    address: Address, model: str | None, plan: Plan, timeout: float, watch: Watch = lambda title: lambda: None
-) -> TraceReport:
-    server = HttpServer(address, model, timeout=timeout)
-    plan = replace(plan, calibration=await server.calibrate())
-    return await play(server, plan, finished=watch(server.label))
 
 
 def distinct_tokens(sequences: Iterable[Sequence[int]]) -> int:

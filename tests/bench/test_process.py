@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from paceline.bench import process as processes
 from paceline.bench.process import Process
-from paceline.bench.wire import Address, BenchError, call
+from paceline.bench.wire import BenchError, call
 
 SERVER = """
 import sys
@@ -28,9 +29,11 @@ async def test_it_is_ready_when_it_says_so_and_gone_afterwards(tmp_path: Path) -
     (tmp_path / "server.py").write_text(SERVER)
     process = Process([sys.executable, str(tmp_path / "server.py")], "/ready")
     async with process:
-        assert (await call(Address.parse(process.url), "GET", "/ready", timeout=10)).status == 200
+        assert (await call(process.address, "GET", "/ready", timeout=10)).status == 200
         assert process.returncode is None and "listening" in process.log()
     assert process.returncode is not None
+    with pytest.raises(BenchError, match="Is the server up"):
+        await call(process.address, "GET", "/ready", timeout=10)
 
 
 async def test_one_that_ends_at_once_is_an_error_with_its_last_words() -> None:
@@ -39,3 +42,12 @@ async def test_one_that_ends_at_once_is_an_error_with_its_last_words() -> None:
         async with process:
             pass
     assert process.returncode == 3
+
+
+async def test_one_that_never_answers_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "READY", 0.5)
+    process = Process([sys.executable, "-c", "import time; time.sleep(600)"], "/ready")
+    with pytest.raises(BenchError, match="was not ready"):
+        async with process:
+            pass
+    assert process.returncode is not None

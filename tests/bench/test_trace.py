@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.trace import over_http
 from paceline.bench.load import Outcome
 from paceline.bench.prompts import Calibration, Lengths
-from paceline.bench.trace import HttpServer, Message, Plan, distinct_tokens, over_http, play
+from paceline.bench.trace import HttpServer, Message, Plan, distinct_tokens, play
 from paceline.bench.wire import Address, BenchError
 
 if TYPE_CHECKING:

@@ -20,12 +20,12 @@ import httpx
 import huggingface_hub
 import pytest
 
-from paceline.bench.local_fleet import free_port
 from paceline.errors import LoadError
 from paceline.models import files
 from paceline.models.files import EMBEDDED
 from tests.fleet import ROOT, Server
 from tests.hub import COMMIT, Hub, hub
+from tests.server.child import free_port
 
 NAME = "owner/mini"
 MODEL = EMBEDDED / "paceline-mini"

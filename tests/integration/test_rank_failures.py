@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
-from paceline.bench.local_fleet import free_port
 from paceline.ranks.leaving import LOST
 from tests.fleet import Server
 from tests.rank_fleet import PATIENCE, children, codes, is_gone, pair, say, served, streamed, ticks
+from tests.server.child import free_port
 from tests.waiting import until
 
 USED = 2  # the code of a wrong command line

@@ -19,11 +19,12 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from docs.reference_stats import full_stats
-from paceline.bench.local_fleet import CONVERSATION_HEADER, free_port
+from paceline.bench.local_fleet import CONVERSATION_HEADER
 from paceline.server.http.auth import OPEN_PATHS
 from paceline.server.metrics import Metrics
 from paceline.settings import Settings
 from tests.fleet import EXAMPLES, START_SECONDS, Server
+from tests.server.child import free_port
 from tests.server.fake_service import FakeService
 from tests.server.harness import serve, user
 from tests.waiting import WAIT, until
