@@ -92,7 +92,7 @@ class Tokenizer:
     def detokenizer(self, skip_special_tokens: bool = True, shown: frozenset[int] = frozenset()) -> Detokenizer:
         """`shown` are special tokens that are never skipped."""
         hidden = self.special_ids - shown if skip_special_tokens else frozenset()
-        if self._pieces is None:
+        if self.pieces is None:
             return WindowDetokenizer(lambda ids: self.decode([id for id in ids if id not in hidden], False))
         if hidden:
             return ByteDetokenizer(lambda id: b"" if id in hidden else self.token_bytes(id))
@@ -100,8 +100,8 @@ class Tokenizer:
 
     def token_bytes(self, token_id: int) -> bytes:
         """The token's bytes (empty for an id without a token)."""
-        if self._pieces is not None:
-            return self._pieces.get(token_id, b"")
+        if self.pieces is not None:
+            return self.pieces.get(token_id, b"")
         return self.decode([token_id], skip_special_tokens=False).encode()
 
     def token_text(self, token_id: int) -> str:
@@ -109,7 +109,7 @@ class Tokenizer:
         return self.token_bytes(token_id).decode("utf-8", errors="replace")
 
     @cached_property
-    def _pieces(self) -> dict[int, bytes] | None:
+    def pieces(self) -> dict[int, bytes] | None:
         """The bytes of every token of a byte-level vocabulary; None for other vocabularies."""
         description = json.loads(self._backend.to_str())
         if not _is_byte_level(description.get("decoder")):
@@ -133,11 +133,6 @@ class Tokenizer:
         return bool(theirs.get_vocab() == self._backend.get_vocab()) and bool(
             theirs.encode(PROBE).ids == self.encode(PROBE)
         )
-
-    @property
-    def pieces(self) -> dict[int, bytes] | None:
-        """The bytes of every token of a byte-level vocabulary; None for other vocabularies."""
-        return self._pieces
 
     def is_token(self, text: str) -> bool:
         return self._backend.token_to_id(text) is not None

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NoReturn
+from collections.abc import Collection
+from typing import NoReturn, cast
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from rich.console import Console
 
-from paceline.conversation.parsing.formats import OutputFormat
 from paceline.errors import EngineUnavailable
 from paceline.front import routes
 from paceline.front.pool import Pool
 from paceline.front.proxy import Proxy
 from paceline.preflight import listen
-from paceline.requests import ChatRequest, EmbedRequest, GenerateRequest
 from paceline.server import app as server
 from paceline.server.http import limits
 from paceline.server.http.drain import DrainGate
 from paceline.server.http.requests import Requests
 from paceline.server.metrics import Metrics
-from paceline.server.state import AppState, Tokenizer
+from paceline.server.state import AppState, Backend
 from paceline.settings import Settings
 from paceline.stats import Stats
-from paceline.types import Delta, Lora, RequestId, Sampling
+from paceline.types import RequestId
 
 # Routes of the server that need no model, by the names of their functions. The rest goes to one.
 WITHOUT_MODEL = ("front_page", "health", "ready", "version", "refuse", "compact_response")
@@ -39,11 +36,17 @@ logger = logging.getLogger("paceline.front")
 class FrontBackend:
     """What routes without a model ask of a service."""
 
+    failure: str | None = None
+    takes_chat = True
+    loras: tuple[str, ...] = ()  # each model's process knows its own
+
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.ready = False
 
-    failure: str | None = None
+    @classmethod
+    def of(cls, pool: Pool) -> Backend:
+        return cast(Backend, cls(pool))  # what it has not got, `__getattr__` refuses
 
     @property
     def model_name(self) -> str:
@@ -62,79 +65,19 @@ class FrontBackend:
     def stats(self) -> Stats:
         return Stats(state="ready" if self.ready else "loading")
 
-    @property
-    def context_length(self) -> int:
-        _no_model()
-
-    @property
-    def takes_images(self) -> bool:
-        _no_model()
-
-    @property
-    def takes_chat(self) -> bool:
-        return True
-
-    @property
-    def embedding_size(self) -> int | None:
-        _no_model()
-
-    @property
-    def answer_format(self) -> OutputFormat:
-        _no_model()
-
-    @property
-    def no_thinking_budget(self) -> str | None:
-        _no_model()
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        _no_model()
-
-    def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
-        _no_model()
-
-    def stream_generate(self, request: GenerateRequest) -> AsyncGenerator[Delta, None]:
-        _no_model()
-
-    def stream_embed(self, request: EmbedRequest) -> AsyncGenerator[Delta, None]:
-        _no_model()
-
-    def sampling(self, **given: Any) -> Sampling:
-        _no_model()
-
-    async def clear_cache(self) -> Mapping[str, Any]:
-        _no_model()
-
-    loras: tuple[str, ...] = ()  # each model's process knows its own
-
-    async def load_lora(self, name: str, folder: Path) -> Lora:
-        _no_model()
-
-    async def unload_lora(self, name: str) -> None:
-        _no_model()
-
-    def tokenize(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        _no_model()
-
-    def render(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **options: Any
-    ) -> list[int]:
-        _no_model()
-
-
-def _no_model() -> NoReturn:
-    raise EngineUnavailable("The front has no model of its own.")
+    def __getattr__(self, name: str) -> NoReturn:
+        raise EngineUnavailable("The front has no model of its own.")
 
 
 def create_app(
     pool: Pool, settings: Settings, *, gate: DrainGate | None = None, started: server.Started | None = None
 ) -> FastAPI:
-    backend = FrontBackend(pool)
+    backend = FrontBackend.of(pool)
     return _create(backend, pool, settings, gate or DrainGate(), started)
 
 
 def _create(
-    backend: FrontBackend, pool: Pool, settings: Settings, gate: DrainGate, started: server.Started | None
+    backend: Backend, pool: Pool, settings: Settings, gate: DrainGate, started: server.Started | None
 ) -> FastAPI:
     app = server.new_app(backend, started)
     metrics = Metrics(backend.model_name, backend.stats)
@@ -179,7 +122,7 @@ def run(pool: Pool, settings: Settings) -> None:
     """Serve until a signal: drain, end all processes, return."""
     listener = listen(settings)
     settings = settings.model_copy(update={"port": listener.getsockname()[1]})
-    backend, gate = FrontBackend(pool), DrainGate()
+    backend, gate = FrontBackend.of(pool), DrainGate()
     limits.allow_files_for(2 * settings.max_connections)  # each has one to a model's process
     server.warn_if_open(settings)
     server.serve(
@@ -194,6 +137,6 @@ def run(pool: Pool, settings: Settings) -> None:
 
 def announce(pool: Pool, settings: Settings) -> None:
     names = [entry.name for entry in pool.catalog.entries()]
-    server.announce(settings, FrontBackend(pool))
+    server.announce(settings, FrontBackend.of(pool))
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"\nModels, loaded when they are asked for: {', '.join(names)}", markup=False)

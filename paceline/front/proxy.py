@@ -24,7 +24,7 @@ from paceline.front.pool import Pool, Slot
 from paceline.front.worker_process import WorkerProcess
 from paceline.server.http.auth import is_admin
 from paceline.server.http.behind_front import HEADERS, identity_headers
-from paceline.server.http.body import INLINE, parse_json
+from paceline.server.http.body import read_object
 from paceline.server.http.errors import Cancelled, NotFound, dialect_of
 from paceline.server.http.identity import current
 from paceline.server.http.response import encode_json, unless_disconnected
@@ -46,15 +46,7 @@ logger = logging.getLogger("paceline.front")
 
 async def read_fields(request: Request) -> tuple[bytes, Mapping[str, Any]]:
     """The body, and the JSON object in it. Raises InvalidRequest, as a model's process would."""
-    encoding = request.headers.get("content-encoding", "identity")
-    if encoding.strip().lower() not in ("", "identity"):
-        raise InvalidRequest(
-            f"The request's body has the content-encoding {encoding[:40]!r}: send it uncompressed.", code="invalid_json"
-        )
-    body = await request.body()
-    fields = parse_json(body) if len(body) <= INLINE else await asyncio.to_thread(parse_json, body)
-    if not isinstance(fields, dict):
-        raise InvalidRequest("The request's body must be a JSON object.")
+    body, fields, _ = await read_object(request, lambda fields: None)
     return body, fields
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
@@ -20,7 +20,7 @@ from paceline.front.pool import Pool, Slot
 from paceline.front.proxy import Forwarded, Proxy, gone, read_fields
 from paceline.front.status import FrontMetrics, status
 from paceline.server.anthropic.errors import MESSAGES
-from paceline.server.anthropic.models import ForAnthropic
+from paceline.server.anthropic.models import AskedPage, ForAnthropic
 from paceline.server.http.auth import check_admin, is_admin
 from paceline.server.http.behind_front import identity_headers
 from paceline.server.http.errors import Conflict, NotRunning, error_response
@@ -163,22 +163,11 @@ def _anthropic(proxy: Proxy, cards: Cards) -> APIRouter:
             return error_response(error, MESSAGES)
 
     @router.get("/v1/models", include_in_schema=False)
-    async def list_models(
-        limit: Annotated[int, Query(ge=1, le=1000)] = 20, after_id: str | None = None, before_id: str | None = None
-    ) -> Response:
-        async def page() -> dict[str, Any]:
-            models = await cards.all(Cards.anthropic)
-            names = [model["id"] for model in models]
-            for field, given in (("after_id", after_id), ("before_id", before_id)):
-                if given is not None and given not in names:
-                    raise InvalidRequest.at(field, f"names the model {given!r}, which is not in the list.")
-            begin = 0 if after_id is None else names.index(after_id) + 1
-            end = len(names) if before_id is None else names.index(before_id)
-            shown = models[begin:end][:limit]
-            first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
-            return {"data": shown, "has_more": end - begin > limit, "first_id": first, "last_id": last}
+    async def list_models(page: AskedPage) -> Response:
+        async def shown() -> dict[str, Any]:
+            return page.of(await cards.all(Cards.anthropic))
 
-        return await answer(page())
+        return await answer(shown())
 
     @router.get("/v1/models/{name:path}", include_in_schema=False)
     async def retrieve_model(name: str) -> Response:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
 
 from paceline import __version__
-from paceline.server.http.errors import NotServed
+from paceline.server.http.errors import refuse_below
 from paceline.server.state import AppState
-
-METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 # By the path below /v1: what it would be.
 NOT_IMPLEMENTED: Mapping[str, str] = {
@@ -52,16 +50,5 @@ def routes(state: AppState) -> APIRouter:
         )
 
     for name, reason in NOT_IMPLEMENTED.items():
-        _refuse(router, name, reason)
+        refuse_below(router, f"/v1/{name}", reason)
     return router
-
-
-def _refuse(router: APIRouter, name: str, reason: str) -> None:
-    _refuse_path(router, f"/v1/{name}", reason)
-    _refuse_path(router, f"/v1/{name}/{{rest:path}}", reason)
-
-
-def _refuse_path(router: APIRouter, path: str, reason: str) -> None:
-    @router.api_route(path, methods=METHODS, include_in_schema=False)
-    async def refuse(request: Request) -> Response:
-        raise NotServed(f"{reason} ({request.method} {request.url.path}).")

@@ -12,12 +12,11 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from paceline.errors import EngineUnavailable
-from paceline.server.http.auth import check_admin, is_admin
-from paceline.server.http.identity import current
+from paceline.server.http.auth import check_admin
 from paceline.server.http.openapi import returns
+from paceline.server.http.requests import Viewer
 from paceline.server.state import AppState
 from paceline.stats import SequenceStats, Stats
-from paceline.types import RequestId
 
 
 class State(BaseModel):
@@ -49,15 +48,10 @@ def routes(state: AppState) -> APIRouter:
 
     @router.get("/v1/status", responses=returns(Stats))
     async def status(request: Request) -> Response:
-        owners, caller = state.requests.owners(), current().owner
-        admin = is_admin(request)
+        viewer, owners = Viewer.of(request), state.requests.owners()
 
         def hide_id(sequence: SequenceStats) -> SequenceStats:
-            """A request can be cancelled with its id: only its owner and administrators see it."""
-            context = owners.get(RequestId(sequence.id or ""))
-            if admin or (caller is not None and context is not None and context.owner == caller):
-                return sequence
-            return replace(sequence, id=None)
+            return sequence if viewer.sees(sequence.id, owners) else replace(sequence, id=None)
 
         stats = await asyncio.to_thread(backend.stats)  # it may wait for a lock of the engine
         stats = replace(

@@ -15,8 +15,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from paceline.errors import EngineUnavailable
-from paceline.server.http.auth import is_admin
-from paceline.server.http.identity import current
+from paceline.server.http.requests import Viewer
 from paceline.server.http.response import encode_json, start_stream
 from paceline.server.state import AppState
 from paceline.stats import SequenceStats, Stats
@@ -29,19 +28,6 @@ LINGERING_LOOKS = 8  # after a request has come: it is prepared before it waits 
 MOST_RUNNING = 512  # sequences that an event shows
 MOST_WAITING = 100
 END = b"event: end\ndata: {}\n\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Viewer:
-    """Who may see which ids: a request can be cancelled with its id."""
-
-    owner: str | None
-    admin: bool
-
-    def sees(self, id: str | None, owners: Mapping[RequestId, str | None]) -> bool:
-        if self.admin or self.owner is None:
-            return self.admin
-        return owners.get(RequestId(id or "")) == self.owner
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +49,7 @@ class StatusBroadcast:
     async def events(self, viewer: Viewer) -> AsyncGenerator[bytes, None]:
         yield _event("history", encode_json({"slots": self.state.metrics.history.latest()}))
         reader = Reader(viewer)
-        stats, encoded = await asyncio.to_thread(self._sample, {viewer}, self._owners())
+        stats, encoded = await asyncio.to_thread(self._sample, {viewer}, self.state.requests.owners())
         yield encoded[viewer]
         self.readers.add(reader)
         if self._sampling is None or self._sampling.done():
@@ -92,7 +78,7 @@ class StatusBroadcast:
                     self.state.metrics.activity.clear()
                     looks = LINGERING_LOOKS
                 viewers = {reader.viewer for reader in self.readers}
-                stats, encoded = await asyncio.to_thread(self._sample, viewers, self._owners())
+                stats, encoded = await asyncio.to_thread(self._sample, viewers, self.state.requests.owners())
                 if (new := _signature(stats)) != signature:
                     signature = new
                     for reader in self.readers:
@@ -123,9 +109,6 @@ class StatusBroadcast:
         gate = self.state.gate
         return gate.closed and not gate.inside
 
-    def _owners(self) -> dict[RequestId, str | None]:
-        return {id: context.owner for id, context in self.state.requests.owners().items()}
-
     def _sample(
         self, viewers: Collection[Viewer], owners: Mapping[RequestId, str | None]
     ) -> tuple[Stats, dict[Viewer, bytes]]:
@@ -154,10 +137,8 @@ def routes(state: AppState) -> APIRouter:
     async def status_stream(request: Request) -> Response:
         if state.gate.closed:
             raise EngineUnavailable("The server is shutting down.")
-        viewer = Viewer(current().owner, is_admin(request))
-        return await start_stream(
-            request.receive, broadcast.events(viewer), failed=lambda error: END, keep_alive=state.keep_alive
-        )
+        events = broadcast.events(Viewer.of(request))
+        return await start_stream(request.receive, events, failed=lambda error: END, keep_alive=state.keep_alive)
 
     return router
 

@@ -14,10 +14,10 @@ import pytest
 from paceline.server import status_stream
 from paceline.server.app import create_app
 from paceline.server.http.drain import DrainGate
-from paceline.server.http.requests import Requests
+from paceline.server.http.requests import Requests, Viewer
 from paceline.server.metrics import Metrics
 from paceline.server.state import AppState
-from paceline.server.status_stream import END, StatusBroadcast, Viewer
+from paceline.server.status_stream import END, StatusBroadcast
 from paceline.settings import Settings
 from paceline.stats import Stats
 from tests.server.fake_service import SCHEDULING, SEQUENCE, FakeService

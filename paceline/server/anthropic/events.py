@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,6 +16,7 @@ from paceline.conversation.parsing.events import (
     Reasoning,
 )
 from paceline.server.anthropic.errors import message_error
+from paceline.server.common.conversation import sealed, unsealed
 from paceline.server.common.tools import call_arguments
 from paceline.server.http.response import named_events
 
@@ -28,12 +27,7 @@ SIGNATURE_PREFIX = f"{SIGNATURE}:"  # in front of thoughts that the client did n
 
 def thought_in_signature(signature: Any) -> str:
     """What a signature of ours carries, else nothing: it comes from a client."""
-    if not isinstance(signature, str) or not signature.startswith(SIGNATURE_PREFIX):
-        return ""
-    try:
-        return base64.b64decode(signature.removeprefix(SIGNATURE_PREFIX), validate=True).decode()
-    except (binascii.Error, ValueError):
-        return ""
+    return unsealed(SIGNATURE_PREFIX, signature) or ""
 
 
 @dataclass(slots=True)
@@ -159,7 +153,7 @@ class Blocks:
         return "" if self._omitted else thought
 
     def _signature(self, block: Block) -> str:
-        return SIGNATURE_PREFIX + base64.b64encode(block.text.encode()).decode() if self._omitted else SIGNATURE
+        return sealed(SIGNATURE_PREFIX, block.text) if self._omitted else SIGNATURE
 
 
 def tool_use_id(id: str) -> str:

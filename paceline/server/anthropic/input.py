@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from paceline.errors import InvalidRequest
 from paceline.server.anthropic.events import thought_in_signature
+from paceline.server.common.conversation import Conversation, role_of, text_of
 
 ROLES = ("user", "assistant", "system")
 MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 ERROR = "Error: "  # in front of a tool's result that is one
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    messages: tuple[dict[str, Any], ...]
-    places: Mapping[str, str]  # of the images: by where they stand here, where the client wrote them
-
-    def renamed(self, error: InvalidRequest) -> InvalidRequest:
-        """The error as one about what the client wrote."""
-        place = self.places.get(error.field or "")
-        if place is None:
-            return error
-        return InvalidRequest(str(error).replace(str(error.field), place), field=place, code=error.code)
-
-    @contextmanager
-    def renaming_errors(self) -> Iterator[None]:
-        """Errors raised inside are about what the client wrote."""
-        try:
-            yield
-        except InvalidRequest as error:
-            raise self.renamed(error) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +47,7 @@ class _Reader:
             self._system(system, "system")
         for index, message in enumerate(messages):
             place = f"messages[{index}]"
-            role = message.get("role") if isinstance(message, Mapping) else None
-            if role not in ROLES:
-                given = "missing" if role is None else repr(role)
-                raise InvalidRequest.at(f"{place}.role", f"is {given}; it must be one of {', '.join(ROLES)}.")
+            role = role_of(message, ROLES, place)
             read = {"user": self._user, "assistant": self._assistant, "system": self._system}[role]
             read(message.get("content"), f"{place}.content")
         return Conversation(tuple(self.messages), self.places)
@@ -100,7 +76,7 @@ class _Reader:
 
     def _result(self, block: Mapping[str, Any], place: str, shown: int) -> list[_Part]:
         """A tool's result. Few templates take images in one: they are for the user to show, behind the results."""
-        id = _string(block, "tool_use_id", place)
+        id = text_of(block, "tool_use_id", place)
         parts: list[_Part] = []
         images: list[_Part] = []
         content = block.get("content")
@@ -128,7 +104,7 @@ class _Reader:
                 case "text":
                     parts.append(_text(block, here))
                 case "thinking":
-                    thoughts.append(_string(block, "thinking", here) or thought_in_signature(block.get("signature")))
+                    thoughts.append(text_of(block, "thinking", here) or thought_in_signature(block.get("signature")))
                 case "tool_use":
                     calls.append(self._call(block, here))
         more: dict[str, Any] = {"tool_calls": calls} if calls else {}
@@ -137,7 +113,7 @@ class _Reader:
         self._add_message("assistant", parts, **more)
 
     def _call(self, block: Mapping[str, Any], place: str) -> dict[str, Any]:
-        id, name = _string(block, "id", place), _string(block, "name", place)
+        id, name = text_of(block, "id", place), text_of(block, "name", place)
         arguments = block.get("input")
         if not isinstance(arguments, Mapping | None):
             raise InvalidRequest.at(f"{place}.input", "must be an object.")
@@ -167,7 +143,7 @@ class _Reader:
             case "search_result":
                 return self._search_result(block, place)
             case _:  # the tool that a search has found: it is with the others already
-                return [_Part(_text_part(_string(block, "tool_name", place)), place)]
+                return [_Part(_text_part(text_of(block, "tool_name", place)), place)]
 
     def _image(self, block: Mapping[str, Any], place: str) -> _Part:
         if not self.takes_images:
@@ -177,12 +153,12 @@ class _Reader:
         source, here = _source(block, place)
         match source.get("type"):
             case "base64":
-                kind, data = _string(source, "media_type", here), _string(source, "data", here)
+                kind, data = text_of(source, "media_type", here), text_of(source, "data", here)
                 if MEDIA_TYPE.fullmatch(kind) is None:
                     raise InvalidRequest.at(f"{here}.media_type", "must be like image/png.")
                 url = f"data:{kind};base64,{data}"
             case "url":
-                url = _string(source, "url", here)
+                url = text_of(source, "url", here)
             case kind:
                 raise InvalidRequest.at(f"{here}.type", f"is {kind!r}; pictures are taken as base64 or by their url.")
         return _Part({"type": "image_url", "image_url": {"url": url}}, here)
@@ -192,7 +168,7 @@ class _Reader:
         source, here = _source(block, place)
         match source.get("type"):
             case "text":
-                parts = [_Part(_text_part(_string(source, "data", here)), here)]
+                parts = [_Part(_text_part(text_of(source, "data", here)), here)]
             case "content":
                 blocks = _blocks(source.get("content"), f"{here}.content", ("text", "image"))
                 parts = [part for inner, at in blocks for part in self._read(inner, at)]
@@ -228,7 +204,7 @@ def _blocks(content: Any, place: str, kinds: Sequence[str]) -> Iterator[tuple[Ma
 
 
 def _text(block: Mapping[str, Any], place: str) -> _Part:
-    return _Part(_text_part(_string(block, "text", place)), place)
+    return _Part(_text_part(text_of(block, "text", place)), place)
 
 
 def _text_part(text: str) -> dict[str, Any]:
@@ -245,13 +221,6 @@ def _source(block: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any], st
     if not isinstance(source, Mapping):
         raise InvalidRequest.at(here, "must be an object.")
     return source, here
-
-
-def _string(fields: Mapping[str, Any], name: str, place: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str):
-        raise InvalidRequest.at(f"{place}.{name}", "must be text.")
-    return value
 
 
 def _refuse_citations(block: Mapping[str, Any], place: str) -> None:

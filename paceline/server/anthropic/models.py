@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.routing import Match
@@ -29,6 +31,29 @@ class ForAnthropic(APIRoute):
         return super().matches(scope)
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The part of a list that a request asks for."""
+
+    limit: Annotated[int, Query(ge=1, le=1000)] = 20
+    after_id: str | None = None
+    before_id: str | None = None
+
+    def of(self, cards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        names = [card["id"] for card in cards]
+        for field, given in (("after_id", self.after_id), ("before_id", self.before_id)):
+            if given is not None and given not in names:
+                raise InvalidRequest.at(field, f"names the model {given!r}, which is not in the list.")
+        begin = 0 if self.after_id is None else names.index(self.after_id) + 1
+        end = len(names) if self.before_id is None else names.index(self.before_id)
+        shown = cards[begin:end][: self.limit]
+        first, last = (shown[0]["id"], shown[-1]["id"]) if shown else (None, None)
+        return {"data": shown, "has_more": end - begin > self.limit, "first_id": first, "last_id": last}
+
+
+AskedPage = Annotated[Page, Depends()]
+
+
 def routes(state: AppState) -> APIRouter:
     router = APIRouter(route_class=ForAnthropic)
     started = datetime.fromtimestamp(int(time.time()), UTC).isoformat().replace("+00:00", "Z")
@@ -45,25 +70,13 @@ def routes(state: AppState) -> APIRouter:
         }
 
     @router.get("/v1/models", include_in_schema=False)
-    async def list_models(
-        limit: Annotated[int, Query(ge=1, le=1000)] = 20, after_id: str | None = None, before_id: str | None = None
-    ) -> Response:
+    async def list_models(page: AskedPage) -> Response:
         try:
             state.check_ready()
-            names = [*state.model_names, *state.backend.loras]
-            for field, given in (("after_id", after_id), ("before_id", before_id)):
-                if given is not None and given not in names:
-                    raise InvalidRequest.at(field, f"names the model {given!r}, which is not in the list.")
-            if after_id is not None:
-                names = names[names.index(after_id) + 1 :]
-            if before_id is not None:
-                names = names[: names.index(before_id)] if before_id in names else []
+            names = (*state.model_names, *state.backend.loras)
+            return JSONResponse(page.of([model_card(name) for name in names]))
         except PacelineError as error:
             return error_response(error, MESSAGES)
-        shown = names[:limit]
-        first, last = (shown[0], shown[-1]) if shown else (None, None)
-        cards = [model_card(name) for name in shown]
-        return JSONResponse({"data": cards, "has_more": len(names) > limit, "first_id": first, "last_id": last})
 
     @router.get("/v1/models/{name:path}", include_in_schema=False)
     async def retrieve_model(name: str) -> Response:

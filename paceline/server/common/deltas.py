@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 from paceline.conversation.parsing.events import Event, Reasoning
 from paceline.errors import EngineUnavailable, InvalidRequest, NeverFits, Refused, RequestFailed
@@ -15,6 +15,7 @@ from paceline.server.metrics import RequestTimer
 from paceline.server.state import AppState
 from paceline.types import Delta, RequestId
 
+T = TypeVar("T")
 MAX_CONCURRENT_PROMPTS = 64
 Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its prompt in the request
 
@@ -146,3 +147,18 @@ class UsageCounter:
     def _find(self, place: int, index: int, cached: int) -> None:
         if index == 0:  # later choices may find what the first of this very request computed
             self._cached[place] = cached
+
+
+async def collect(
+    state: AppState, streams: Sequence[AsyncGenerator[Delta, None]], read: Callable[[Delta], T | None]
+) -> tuple[dict[int, T], dict[str, int]]:
+    """What `read` finds in the streams, by their places, and the usage. The first stream that fails ends them all."""
+    found: dict[int, T] = {}
+    counter = UsageCounter()
+    async with aclosing(merge(streams, max_concurrent_prompts(state))) as deltas:
+        async for place, delta in deltas:
+            counter.add(place, delta)
+            if (value := read(delta)) is not None:
+                found[place] = value
+    usage = counter.usage()
+    return found, {name: usage[name] for name in ("prompt_tokens", "total_tokens")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from paceline.errors import InvalidRequest
 from paceline.requests import EmbedRequest
-from paceline.server.common.deltas import UsageCounter, follow, max_concurrent_prompts, merge
+from paceline.server.common.deltas import collect, follow
 from paceline.server.http.identity import current
 from paceline.server.state import AppState
 from paceline.types import RequestId
@@ -41,18 +40,8 @@ async def embed(
     ]
     stream = state.backend.stream_embed
     streams = [follow(state, stream(asked), 1, asked.request_id) for asked in requests]
-    vectors: dict[int, Vector] = {}
-    counter = UsageCounter()
-    async with aclosing(merge(streams, max_concurrent_prompts(state))) as deltas:
-        async for place, delta in deltas:
-            counter.add(place, delta)
-            if delta.vector is not None:
-                vectors[place] = delta.vector
-    usage = counter.usage()
-    return [vectors[place] for place in range(len(inputs))], {
-        "prompt_tokens": usage["prompt_tokens"],
-        "total_tokens": usage["total_tokens"],
-    }
+    vectors, usage = await collect(state, streams, lambda delta: delta.vector)
+    return [vectors[place] for place in range(len(inputs))], usage
 
 
 def check_count(field: str, count: int) -> None:

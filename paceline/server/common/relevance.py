@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Any
 
 import numpy as np
 
 from paceline.requests import GenerateRequest
-from paceline.server.common.deltas import UsageCounter, follow, max_concurrent_prompts, merge
+from paceline.server.common.deltas import collect, follow
 from paceline.server.common.embed import embed
 from paceline.server.http.identity import current
 from paceline.server.state import AppState
@@ -71,18 +70,14 @@ async def relevance(
         for place, ids in enumerate(prompts)
     ]
     streams = [follow(state, state.backend.stream_generate(asked), 1, asked.request_id) for asked in requests]
-    scores: dict[int, float] = {}
-    counter = UsageCounter()
-    async with aclosing(merge(streams, max_concurrent_prompts(state))) as deltas:
-        async for place, delta in deltas:
-            counter.add(place, delta)
-            if delta.logprobs:
-                scores[place] = yes_share(delta, tokens)
-    return [scores.get(place, 0.0) for place in range(len(pairs))], _usage(counter)
+    scores, usage = await collect(state, streams, lambda delta: yes_share(delta, tokens))
+    return [scores.get(place, 0.0) for place in range(len(pairs))], usage
 
 
-def yes_share(delta: Delta, tokens: tuple[int, int]) -> float:
-    """The probability of yes, if the answer is yes or no."""
+def yes_share(delta: Delta, tokens: tuple[int, int]) -> float | None:
+    """The probability of yes, if the answer is yes or no; None: the delta has none."""
+    if not delta.logprobs:
+        return None
     found = dict(delta.logprobs[0].top)
     yes, no = (max(found.get(token, IMPOSSIBLE), IMPOSSIBLE) for token in tokens)
     return 1 / (1 + math.exp(min(no - yes, 700.0)))
@@ -112,8 +107,3 @@ def _prompts(state: AppState, pairs: Sequence[tuple[str, str]], instruction: str
     encode = state.backend.tokenizer.encode
     texts = (f"<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}" for query, document in pairs)
     return [encode(f"{BEFORE}{text}{AFTER}", False) for text in texts]
-
-
-def _usage(counter: UsageCounter) -> dict[str, Any]:
-    usage = counter.usage()
-    return {"prompt_tokens": usage["prompt_tokens"], "total_tokens": usage["total_tokens"]}

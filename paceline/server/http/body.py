@@ -24,6 +24,7 @@ from paceline.server.http.limits import MAX_HEAD_BYTES
 from paceline.settings import Settings
 
 Body = TypeVar("Body", bound=BaseModel)
+T = TypeVar("T")
 SMALL = 64 << 10  # bytes of a body that is not counted
 BODY_SHARE = 8  # bodies may take one part in so many of the memory
 BODY_BYTES = 3  # memory for a byte of a body: as it came, as text, as what was made of it
@@ -103,25 +104,33 @@ class BodyLimit:
 
 async def read_body(request: Request, model: type[Body]) -> tuple[Body, dict[str, Any]]:
     """The body as `model`, and as the plain object that the client sent."""
+
+    def checked(fields: dict[str, Any]) -> Body:
+        try:
+            return model.model_validate(fields)
+        except ValidationError as error:
+            raise invalid_fields(error) from None
+
+    _, fields, body = await read_object(request, checked)
+    return body, fields
+
+
+async def read_object(request: Request, check: Callable[[dict[str, Any]], T]) -> tuple[bytes, dict[str, Any], T]:
+    """The body as it came, the JSON object in it, and what `check` makes of that."""
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.strip().lower() not in ("", "identity"):  # what it would grow to is not known
         raise InvalidRequest(
             f"The request's body has the content-encoding {encoding[:40]!r}: send it uncompressed.", code="invalid_json"
         )
     body = await request.body()
-    if len(body) <= INLINE:
-        return _checked(body, model)
-    return await asyncio.to_thread(_checked, body, model)
 
+    def parsed() -> tuple[bytes, dict[str, Any], T]:
+        fields = parse_json(body)
+        if not isinstance(fields, dict):
+            raise InvalidRequest("The request's body must be a JSON object.")
+        return body, fields, check(fields)
 
-def _checked(body: bytes, model: type[Body]) -> tuple[Body, dict[str, Any]]:
-    fields = parse_json(body)
-    if not isinstance(fields, dict):
-        raise InvalidRequest("The request's body must be a JSON object.")
-    try:
-        return model.model_validate(fields), fields
-    except ValidationError as error:
-        raise invalid_fields(error) from None
+    return parsed() if len(body) <= INLINE else await asyncio.to_thread(parsed)
 
 
 def parse_json(body: bytes) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
@@ -31,6 +31,7 @@ RETRY_AFTER_SECONDS = 5
 LONGEST_MESSAGE = 2000  # characters
 LONGEST_PATH = 200  # characters of it that are quoted
 LONGEST_METHOD = 20  # characters of it that are quoted
+REFUSED_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 CLIENT_CLOSED_REQUEST = 499  # nginx's number: the client went away, or the request was cancelled
 KINDS = {429: "rate_limit_error", 500: "server_error", 503: "service_unavailable", 504: "timeout_error"}
@@ -205,6 +206,15 @@ def error_response(error: Exception, path: str = "") -> JSONResponse:
     if status == 401:
         headers["www-authenticate"] = 'Bearer realm="paceline"'
     return JSONResponse(dialect_of(path).error_body(error), status_code=status, headers=headers)
+
+
+def refuse_below(router: APIRouter, path: str, reason: str) -> None:
+    """A 404 that says why, for the path and all below it."""
+    for each in (path, f"{path}/{{rest:path}}"):
+
+        @router.api_route(each, methods=REFUSED_METHODS, include_in_schema=False)
+        async def refuse(request: Request) -> Response:
+            raise NotServed(f"{reason} ({request.method} {request.url.path}).")
 
 
 def invalid_fields(error: ValidationError) -> InvalidRequest:

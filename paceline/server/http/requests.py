@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Literal
 
 from fastapi import APIRouter, Request, Response
@@ -31,6 +32,23 @@ class CancelledRequest(BaseModel):
     id: str
     object: Literal["request"]
     cancelled: Literal[True]
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Who may see which ids: a request can be cancelled with its id."""
+
+    owner: str | None
+    admin: bool
+
+    @classmethod
+    def of(cls, request: Request) -> Viewer:
+        return cls(current().owner, is_admin(request))
+
+    def sees(self, id: str | None, owners: Mapping[RequestId, str | None]) -> bool:
+        if self.admin or self.owner is None:
+            return self.admin
+        return owners.get(RequestId(id or "")) == self.owner
 
 
 class Requests:
@@ -62,9 +80,9 @@ class Requests:
             if request_id is not None:
                 context.engine_ids.discard(request_id)
 
-    def owners(self) -> dict[RequestId, RequestContext]:
+    def owners(self) -> dict[RequestId, str | None]:
         """Whose each request in the engine is."""
-        return {id: context for context in self._inside for id in context.engine_ids}
+        return {id: context.owner for context in self._inside for id in context.engine_ids}
 
     def cancel(self, request_id: str, allowed: Callable[[RequestContext], bool]) -> bool:
         """Cancel the requests with this id that are `allowed`. False: there is none."""

@@ -24,13 +24,14 @@ from paceline.conversation.parsing.events import (
 from paceline.errors import InvalidRequest
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
+from paceline.server.common.conversation import Conversation
 from paceline.server.common.deltas import UsageCounter, follow
 from paceline.server.common.tools import Toolbox, call_arguments, function_tools
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema
 from paceline.server.http.response import KeepAlive, encode_json, start_stream, unless_disconnected
 from paceline.server.ollama.errors import failed
-from paceline.server.ollama.input import Conversation, conversation, single_turn
+from paceline.server.ollama.input import conversation, single_turn
 from paceline.server.ollama.schema import (
     LINES,
     AnswerBody,

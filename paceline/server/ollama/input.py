@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline.errors import InvalidRequest
+from paceline.server.common.conversation import Conversation, role_of
 
 ROLES = ("system", "user", "assistant", "tool")
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    messages: tuple[dict[str, Any], ...]
-    places: Mapping[str, str]  # by where a thing stands here, where the client wrote it
-
-    @contextmanager
-    def renaming_errors(self) -> Iterator[None]:
-        """Errors raised inside are about what the client wrote."""
-        try:
-            yield
-        except InvalidRequest as error:
-            place = self.places.get(error.field or "")
-            if place is None:
-                raise
-            message = str(error).replace(str(error.field), place)
-            raise InvalidRequest(message, field=place, code=error.code) from None
 
 
 def conversation(messages: Sequence[Any]) -> Conversation:
@@ -56,10 +37,7 @@ class _Reader:
             place = f"messages[{index}]"
             if not isinstance(message, Mapping):
                 raise InvalidRequest.at(place, "must be an object.")
-            role = message.get("role")
-            if role not in ROLES:
-                given = "missing" if role is None else repr(role)
-                raise InvalidRequest.at(f"{place}.role", f"is {given}; it must be one of {', '.join(ROLES)}.")
+            role = role_of(message, ROLES, place)
             text = _text(message, "content", place)
             read: dict[str, Any] = {
                 "role": role,

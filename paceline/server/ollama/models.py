@@ -13,13 +13,12 @@ from pydantic import BaseModel
 
 from paceline import __version__
 from paceline.errors import InvalidRequest
-from paceline.server.http.errors import NotServed
+from paceline.server.http.errors import refuse_below
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.ollama.answer import now
 from paceline.server.ollama.schema import LINES, NamedBody, read, returns_lines
 from paceline.server.state import AppState
 
-METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 API_VERSION = "0.12.6"  # the version of Ollama whose API this is: apps ask before they use what is new
 NEVER = "9999-12-31T23:59:59Z"  # when the model is unloaded
 
@@ -90,15 +89,8 @@ def routes(state: AppState) -> APIRouter:
         return Response(b'{"status":"success"}\n', media_type=LINES)
 
     for name, reason in MANAGED.items():
-        for path in (f"/api/{name}", f"/api/{name}/{{rest:path}}"):
-            _refuse(router, path, reason)
+        refuse_below(router, f"/api/{name}", reason)
     return router
-
-
-def _refuse(router: APIRouter, path: str, reason: str) -> None:
-    @router.api_route(path, methods=METHODS, include_in_schema=False)
-    async def refuse(request: Request) -> Response:
-        raise NotServed(f"{reason} ({request.method} {request.url.path}).")
 
 
 async def _named(state: AppState, request: Request) -> dict[str, Any]:

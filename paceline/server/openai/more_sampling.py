@@ -14,29 +14,16 @@ T = TypeVar("T")
 
 
 def more_sampling(body: SamplingFields) -> dict[str, Any]:
-    """By the engine's names; None where nothing is asked for."""
+    """What has another name in the engine, or another value for "off"; None where nothing is asked for."""
     budget = agreed({"thinking_token_budget": body.thinking_token_budget, "thinking_budget": body.thinking_budget})
     if body.thinking_budget is not None and body.thinking_budget > MOST_TOKENS:
         raise InvalidRequest.at("thinking_budget", f"is {body.thinking_budget}; it must be at most {MOST_TOKENS}.")
     sigma = body.top_n_sigma
-    breakers = body.dry_sequence_breakers
     if body.allowed_token_ids is not None and not body.allowed_token_ids:
         raise InvalidRequest.at("allowed_token_ids", "is empty: it would allow nothing. Leave it out to allow all.")
     return {
         "repetition_penalty": repetition_penalty(body),
-        "typical_p": body.typical_p,
         "top_n_sigma": 0.0 if sigma is not None and sigma < 0 else sigma,  # llama.cpp: -1 is off
-        "xtc_probability": body.xtc_probability,
-        "xtc_threshold": body.xtc_threshold,
-        "dry_multiplier": body.dry_multiplier,
-        "dry_base": body.dry_base,
-        "dry_allowed_length": body.dry_allowed_length,
-        "dry_penalty_last_n": body.dry_penalty_last_n,
-        "dry_sequence_breakers": None if breakers is None else tuple(breakers),
-        "allowed_token_ids": tuple(body.allowed_token_ids or ()),
-        "logprob_token_ids": tuple(body.logprob_token_ids or ()),
-        "bad_words": tuple(body.bad_words or ()),
-        "include_stop_str_in_output": body.include_stop_str_in_output,
         "thinking_token_budget": None if budget == -1 else budget,  # vLLM: -1 is no limit
     }
 

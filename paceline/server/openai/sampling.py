@@ -6,6 +6,7 @@ Ranges are checked by the service, for all callers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields as fields_of
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from paceline.server.state import AppState
 from paceline.types import Sampling
 
 DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's, for /v1/completions only
+SAME = SamplingFields.model_fields.keys() & {field.name for field in fields_of(Sampling)}  # mean the same to the engine
 
 
 def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
@@ -61,23 +63,12 @@ def choices(body: SamplingFields) -> int:
 def _sampling(body: SamplingFields, state: AppState, **more: Any) -> Sampling:
     if body.stream_options is not None and not body.stream:
         raise InvalidRequest.at("stream_options", "needs stream: true.")
+    same = {name: getattr(body, name) for name in SAME}
     given = {
-        "temperature": body.temperature,
-        "top_p": body.top_p,
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in same.items()},
         "top_k": 0 if body.top_k == -1 else body.top_k,
-        "min_p": body.min_p,
-        "presence_penalty": body.presence_penalty,
-        "frequency_penalty": body.frequency_penalty,
         "logit_bias": _logit_bias(body.logit_bias or {}),
         "seed": None if body.seed is None else body.seed % 2**64,
-        "min_tokens": body.min_tokens,
-        "stop": tuple(body.stop or ()),
-        "stop_token_ids": tuple(body.stop_token_ids or ()),
-        "ignore_eos": body.ignore_eos,
-        "skip_special_tokens": body.skip_special_tokens,
-        "speculation": body.speculation,
-        "speculation_method": body.speculation_method,
-        "specprefill": body.specprefill,
         "specprefill_keep": body.specprefill_keep_pct,
         **more_sampling(body),
         **more,

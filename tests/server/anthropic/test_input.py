@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from paceline.errors import InvalidRequest
-from paceline.server.anthropic.input import Conversation, conversation
+from paceline.server.anthropic.input import conversation
+from paceline.server.common.conversation import Conversation
 
 PIXEL = {"type": "base64", "media_type": "image/png", "data": "aGk="}
 PICTURE = {"type": "image", "source": PIXEL}
@@ -127,10 +128,14 @@ def test_an_image_is_an_address() -> None:
         {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}},
     ]
     error = InvalidRequest("messages[1].content[2].image_url is remote", field="messages[1].content[2].image_url")
-    told = found.renamed(error)
+    with pytest.raises(InvalidRequest) as caught, found.renaming_errors():
+        raise error
+    told = caught.value
     assert (str(told), told.field) == ("messages[0].content[2].source is remote", "messages[0].content[2].source")
     other = InvalidRequest("messages is bad", field="messages")
-    assert found.renamed(other) is other
+    with pytest.raises(InvalidRequest) as caught, found.renaming_errors():
+        raise other
+    assert caught.value is other
 
 
 def test_images_in_results_are_shown_behind_them() -> None:

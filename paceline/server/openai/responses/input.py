@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 import uuid
@@ -12,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paceline.errors import InvalidRequest
+from paceline.server.common.conversation import role_of, text_of, unsealed
 from paceline.server.openai.responses.store import Item
 from paceline.server.openai.responses.tools import INPUT, flat_name
 
@@ -70,10 +69,7 @@ def _item(given: Any, place: str, find: Find) -> Item:
 
 
 def _message(given: Item, place: str) -> Item:
-    role = given.get("role")
-    if role not in ROLES:
-        shown = "missing" if role is None else repr(role)
-        raise InvalidRequest.at(f"{place}.role", f"is {shown}; it must be one of {', '.join(ROLES)}.")
+    role = role_of(given, ROLES, place)
     by_assistant = role == "assistant"
     content = given.get("content")
     if isinstance(content, str):
@@ -91,12 +87,12 @@ def _part(part: Any, place: str, by_assistant: bool) -> dict[str, Any]:
     """In OpenAI's form. Images and audio are looked at later, and film refused, where chat's are."""
     match part:
         case {"type": "text" | "input_text" | "output_text"}:
-            text = _text(part, "text", place)
+            text = text_of(part, "text", place)
             if by_assistant:
                 return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
             return {"type": "input_text", "text": text}
         case {"type": "refusal"}:
-            return {"type": "refusal", "refusal": _text(part, "refusal", place)}
+            return {"type": "refusal", "refusal": text_of(part, "refusal", place)}
         case {"type": "image_url" | "input_image"}:
             address = part.get("image_url")
             url = address.get("url") if isinstance(address, Mapping) else address
@@ -117,7 +113,7 @@ def _part(part: Any, place: str, by_assistant: bool) -> dict[str, Any]:
 
 def _call(given: Item, place: str, prefix: str, arguments: str) -> Item:
     for name in ("call_id", "name", arguments):
-        _text(given, name, place)
+        text_of(given, name, place)
     known = ("type", "call_id", "name", arguments)
     item = {"id": _id(given, prefix), **{name: given[name] for name in known}, "status": _status(given)}
     if isinstance(given.get("namespace"), str):
@@ -126,7 +122,7 @@ def _call(given: Item, place: str, prefix: str, arguments: str) -> Item:
 
 
 def _output(given: Item, place: str) -> Item:
-    _text(given, "call_id", place)
+    text_of(given, "call_id", place)
     output = given.get("output")
     if isinstance(output, list):
         output = [_part(part, f"{place}.output[{index}]", False) for index, part in enumerate(output)]
@@ -153,23 +149,16 @@ def _reasoning(given: Item, place: str) -> Item:
             raise InvalidRequest.at(f"{place}.{name}", "must be a list of parts with text.")
         item[name] = [{"type": kind, "text": part["text"]} for part in parts]
     if given.get("encrypted_content") is not None:
-        item["encrypted_content"] = _text(given, "encrypted_content", place)
+        item["encrypted_content"] = text_of(given, "encrypted_content", place)
     return item
 
 
 def _referred(given: Item, place: str, find: Find) -> Item:
-    id = _text(given, "id", place)
+    id = text_of(given, "id", place)
     item = find(id)
     if item is None:
         raise InvalidRequest(f"{place} refers to the item {id!r}, which is not stored here.", field=f"{place}.id")
     return item
-
-
-def _text(given: Item, name: str, place: str) -> str:
-    value = given.get(name)
-    if not isinstance(value, str):
-        raise InvalidRequest.at(f"{place}.{name}", "must be text.")
-    return value
 
 
 def _id(given: Item, prefix: str) -> str:
@@ -181,27 +170,9 @@ def _status(given: Item) -> str:
     return "incomplete" if given.get("status") == "incomplete" else "completed"
 
 
-# -- reasoning, there and back
-
-
-def sealed(reasoning: str) -> str:
-    """Reasoning as `encrypted_content`: for the client to send back, not for it to read. It is no secret."""
-    return OUR_MARK + base64.b64encode(reasoning.encode()).decode()
-
-
-def unsealed(content: str) -> str | None:
-    """None: another server wrote it."""
-    if not content.startswith(OUR_MARK):
-        return None
-    try:
-        return base64.b64decode(content.removeprefix(OUR_MARK), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return None
-
-
 def reasoning_text(item: Item) -> str:
     """The reasoning that the item holds."""
-    ours = unsealed(item.get("encrypted_content") or "")
+    ours = unsealed(OUR_MARK, item.get("encrypted_content"))
     if ours is not None:
         return ours
     return "\n\n".join(part["text"] for part in item.get("content") or item["summary"])

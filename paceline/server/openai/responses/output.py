@@ -11,10 +11,11 @@ from typing import Any
 
 from paceline.conversation.parsing.events import CallArguments, CallBroken, CallEnd, CallStart, Content, Reasoning
 from paceline.server.common.chat_run import ChatDelta
+from paceline.server.common.conversation import sealed
 from paceline.server.http.errors import error_object, status_of
 from paceline.server.http.response import named_events
 from paceline.server.openai.logprobs import chat_logprobs
-from paceline.server.openai.responses.input import new_id, sealed
+from paceline.server.openai.responses.input import OUR_MARK, new_id
 from paceline.server.openai.responses.tools import INPUT, Called
 from paceline.server.state import Tokenizer
 from paceline.types import TokenLogprob
@@ -119,7 +120,7 @@ class Output:
                 else:
                     item["content"] = [{"type": "reasoning_text", "text": text}]
                 if self._seal and status != "in_progress":
-                    item["encrypted_content"] = sealed(text)
+                    item["encrypted_content"] = sealed(OUR_MARK, text)
             case "function_call":
                 item["arguments"] = text
             case "custom_tool_call":
