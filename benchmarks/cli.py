@@ -24,15 +24,10 @@ from paceline.bench.options import (
     option,
     write_json,
 )
+from paceline.command_line import commands
 from paceline.errors import PacelineError
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = commands()
 
 
 @app.callback()

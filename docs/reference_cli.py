@@ -9,7 +9,8 @@ from typer.main import get_command
 
 from paceline import cli
 from paceline.setting_aliases import ALIASES, UNNEEDED
-from paceline.settings import Settings, flag_name
+from paceline.setting_sources import flag_name
+from paceline.settings import Settings
 
 MARKUP = re.compile(r"\[/?[a-z ]+\]")  # rich's
 

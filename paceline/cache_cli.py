@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paceline.command_line import commands, size_text
 from paceline.errors import PacelineError
 from paceline.settings import Settings
 
@@ -17,13 +18,7 @@ if TYPE_CHECKING:
 
     from paceline.cache.disk_summary import Summary
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = commands()
 
 FINGERPRINT = 8  # characters of it that are shown, unless two begin alike
 CacheDir = Annotated[
@@ -58,7 +53,7 @@ def ls(cache_dir: CacheDir = None, config: Config = None) -> None:
     found.sort(key=lambda of: of.last_used, reverse=True)
     _print_table(console, found)
     entries, size = sum(of.entries for of in found), sum(of.bytes for of in found)
-    console.print(f"{_prefixes(entries)}, {_size(size)}, in {folder}", markup=False)
+    console.print(f"{_prefixes(entries)}, {size_text(size)}, in {folder}", markup=False)
 
 
 @app.command()
@@ -88,9 +83,9 @@ def clear(
     entries, size = sum(of.entries for of in found), sum(of.bytes for of in found)
     names = ", ".join(sorted({_name(of) for of in found}))
     if not yes and not any(of.in_use for of in found):
-        typer.confirm(f"Delete {_prefixes(entries)} of {names}, {_size(size)}, in {folder}?", abort=True)
+        typer.confirm(f"Delete {_prefixes(entries)} of {names}, {size_text(size)}, in {folder}?", abort=True)
     entries, size = disk_summary.clear(folder, found[0].fingerprint if model is not None else None)
-    print(f"Deleted {_prefixes(entries)}, {_size(size)}.")
+    print(f"Deleted {_prefixes(entries)}, {size_text(size)}.")
 
 
 def _folder(given: str | None, config: Path | None) -> Path:
@@ -128,7 +123,7 @@ def _print_table(console: Console, found: list[Summary]) -> None:
             escape(_name(of)),
             escape(shown[of.fingerprint]),
             f"{of.entries:,}",
-            _size(of.bytes),
+            size_text(of.bytes),
             f"{of.tokens:,}",
             _ago(of.last_used),
             ", ".join(notes),
@@ -150,14 +145,6 @@ def _name(of: Summary) -> str:
 
 def _prefixes(count: int) -> str:
     return f"{count:,} {'prefix' if count == 1 else 'prefixes'}"
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
 
 
 def _ago(moment: float) -> str:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from paceline import __version__, logs, model_tables, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
-from paceline.command_line import SettingsCommand
+from paceline.command_line import SettingsCommand, commands
 from paceline.completion import Shell, script, words
 from paceline.errors import EngineFailed, PacelineError, SettingsError
 from paceline.models_cli import app as models
@@ -29,8 +29,11 @@ from paceline.parallel import launch
 from paceline.ranks.leaving import LOST, leave
 from paceline.ranks.links import RankLost
 from paceline.setting_aliases import ALIASES, UNNEEDED
-from paceline.setting_sources import unneeded
-from paceline.settings import Settings, flag_name
+from paceline.setting_sources import flag_name, unneeded
+from paceline.settings import Settings
+
+if TYPE_CHECKING:
+    from paceline.terminal import Chat
 
 logger = logging.getLogger("paceline")
 
@@ -93,16 +96,7 @@ def _usage(error: Any) -> str:
     return f"there is no option {name}; {hint}"
 
 
-app = typer.Typer(
-    cls=_Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
+app = commands(cls=_Commands)
 app.add_typer(bench, name="bench")
 app.add_typer(cache, name="cache")
 app.add_typer(models, name="models")
@@ -144,19 +138,7 @@ def paceline(
     """
 
 
-def _panels() -> dict[str, dict[str, str]]:
-    """What `--help` groups together, and the word it shows for each flag's value."""
-    panels: dict[str, dict[str, str]] = {}
-    for field, setting in Settings.model_fields.items():
-        shown = cast(dict[str, str], setting.json_schema_extra)
-        if shown["panel"]:
-            flags = panels.setdefault(shown["panel"], {})
-        if field != "model":  # an argument
-            flags[field] = shown["metavar"]
-    return panels
-
-
-PANELS = _panels()
+PANELS = Settings.panels()
 
 
 def with_settings(*panels: str, several: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -389,15 +371,7 @@ def chat(
 
     [cyan]paceline chat ~/models/qwen --system "Answer in one sentence." --temperature 0[/cyan]
     """
-    settings = _quiet(settings)
-    _start(settings, accepted)
-
-    from paceline import terminal
-    from paceline.progress import LoadProgress
-    from paceline.service import Service
-
-    sampling = {"temperature": temperature, "max_tokens": max_tokens}
-    terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).run()
+    _conversation(settings, accepted, system, temperature, max_tokens).run()
 
 
 @app.command(epilog=SETTINGS_HELP, cls=SettingsCommand)
@@ -424,7 +398,15 @@ def run(
     said = sys.stdin.read() if prompt in (None, "-") else prompt
     if not said or not said.strip():
         raise PacelineError("there is nothing to answer: give a PROMPT, or text on standard input")
-    settings = _quiet(settings)
+    _conversation(settings, accepted, system, temperature, max_tokens).once(said)
+
+
+def _conversation(
+    settings: Settings, accepted: list[str], system: str | None, temperature: float | None, max_tokens: int | None
+) -> Chat:
+    """In this terminal. Answers and log share the screen: warnings only, unless lines were asked for."""
+    if "log_level" not in settings.model_fields_set and not settings.log_prompts:
+        settings = settings.model_copy(update={"log_level": "warning"})
     _start(settings, accepted)
 
     from paceline import terminal
@@ -432,7 +414,7 @@ def run(
     from paceline.service import Service
 
     sampling = {"temperature": temperature, "max_tokens": max_tokens}
-    terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system).once(said)
+    return terminal.Chat(Service(settings, LoadProgress()), sampling=sampling, system=system)
 
 
 @app.command(epilog=SETTINGS_HELP)
@@ -467,12 +449,6 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell that it is
     [cyan]paceline completion fish > ~/.config/fish/completions/paceline.fish[/cyan]
     """
     print(script(shell, words(typer.main.get_command(app))), end="")
-
-
-def _quiet(settings: Settings) -> Settings:
-    """Answers and log share the screen: warnings only, unless lines were asked for."""
-    asked = "log_level" in settings.model_fields_set or settings.log_prompts
-    return settings if asked else settings.model_copy(update={"log_level": "warning"})
 
 
 def _log(settings: Settings, accepted: list[str], name: str = "") -> None:

@@ -1,13 +1,35 @@
-"""Command lines as other servers take them: a flag without its value, and one with several."""
+"""What all commands have in common, and command lines as other servers take them: a flag without its value, and one
+with several."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import typer
 from typer.core import TyperCommand
 
 BARE = {"--specprefill": "auto"}  # vllm-mlx's switch; here it has a mode
 SEVERAL = ("--served-model-name",)  # vLLM takes more than one after the flag
+
+
+def commands(**more: Any) -> typer.Typer:
+    """A group of commands."""
+    return typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **more,
+    )
+
+
+def size_text(count: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
 
 
 class SettingsCommand(TyperCommand):

@@ -61,10 +61,9 @@ def _fish(commands: Commands) -> str:
 
 def words(command: Any, name: str = "") -> dict[str, list[str]]:
     """What may follow the program and each of its commands."""
-    options = [word for option in command.params if not getattr(option, "hidden", False) for word in option.opts]
-    options += [
-        word for option in command.params if not getattr(option, "hidden", False) for word in option.secondary_opts
-    ]
+    visible = [option for option in command.params if not getattr(option, "hidden", False)]
+    options = [word for option in visible for word in option.opts]
+    options += [word for option in visible for word in option.secondary_opts]
     below: Mapping[str, Any] = getattr(command, "commands", {})
     shown = {part: inner for part, inner in below.items() if not inner.hidden}
     found = {name: [*shown, *(word for word in options if word.startswith("--")), "--help"]}

@@ -11,45 +11,10 @@ from paceline.setting_sources import ModelTable, models_from_toml
 from paceline.settings import Settings
 
 # Settings that belong to the server as a whole: no model has them of its own.
+SHARED_PANELS = ("Server", "Several models", "Several ranks", "Who may use it", "Files and batches")
 SHARED = frozenset(
-    (
-        "model",
-        "served_model_name",
-        "any_model_name",
-        "host",
-        "port",
-        "drain_seconds",
-        "stream_keepalive_seconds",
-        "web",
-        "metrics_alias",
-        "log_level",
-        "log_format",
-        "log_prompts",
-        "max_log_len",
-        "otlp",
-        "models_dir",
-        "hf_cache",
-        "default_model",
-        "idle_unload",
-        "ranks",
-        "parallel",
-        "rank_port",
-        "rank_secret_file",
-        "rank_start_seconds",
-        "rank_timeout_seconds",
-        "api_key",
-        "api_key_file",
-        "admin_key",
-        "admin_key_file",
-        "cors_origin",
-        "allowed_host",
-        "files_dir",
-        "files_gb",
-        "files_days",
-        "max_body_mb",
-        "body_timeout_seconds",
-        "max_connections",
-    )
+    ("model", "max_body_mb", "body_timeout_seconds", "max_connections")
+    + tuple(field for panel in SHARED_PANELS for field in Settings.panels()[panel])
 )
 
 
@@ -86,9 +51,8 @@ HINTS = {
 
 def _alone(settings: Settings, table: ModelTable) -> Settings:
     """The only model is one of the file's: its own settings are the server's."""
-    given = {name: getattr(settings, name) for name in settings.model_fields_set}
     names = settings.served_names or (table.name, *table.aliases)
-    return Settings.model_validate({**given, **table.own, "model": table.path, "served_model_name": names})
+    return Settings.model_validate({**settings.given, **table.own, "model": table.path, "served_model_name": names})
 
 
 def tables_of(models: Iterable[str], tables: Sequence[ModelTable]) -> list[ModelTable]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paceline.command_line import commands, size_text
 from paceline.errors import LoadError, PacelineError
 
 if TYPE_CHECKING:
@@ -21,13 +22,7 @@ if TYPE_CHECKING:
     from paceline.models.estimate import Estimate
     from paceline.models.library import LocalModel
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = commands()
 
 ModelsDir = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Also the models in this folder.", show_default=False)
@@ -219,11 +214,3 @@ def _on_cpu() -> bool:
     from paceline import platform
 
     return sys.platform == "linux" and not platform.has_cuda_build()
-
-
-def size_text(count: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"

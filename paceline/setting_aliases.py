@@ -123,18 +123,9 @@ REASONING_PARSERS = {
 }
 
 
-def tool_parser(value: object) -> object:
-    """Our name of a parser."""
-    return TOOL_PARSERS.get(value, value) if isinstance(value, str) else value
-
-
-def reasoning_parser(value: object) -> object:
-    """The setting has the same name everywhere; some of its values have another one."""
-    return REASONING_PARSERS.get(value, value) if isinstance(value, str) else value
-
-
-def _renamed(names: Mapping[str, str]) -> Convert:
-    return lambda value, strict: names.get(value, value) if isinstance(value, str) else value
+def renamed(value: object, names: Mapping[str, str]) -> object:
+    """Our name of what another server calls otherwise."""
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 def _one_key(key: str) -> Convert:
@@ -157,7 +148,9 @@ ALIASES: Mapping[str, Alias] = {
     "enable_prefix_caching": Alias("prefix_cache", "vLLM", switch=True),
     "num_speculative_tokens": Alias("speculation", "vLLM"),
     "speculative_model": Alias("draft_model", "vLLM"),
-    "scheduling_policy": Alias("scheduler_policy", "vLLM", _renamed(POLICIES), note="`fcfs` is `fifo`"),
+    "scheduling_policy": Alias(
+        "scheduler_policy", "vLLM", lambda value, strict: renamed(value, POLICIES), note="`fcfs` is `fifo`"
+    ),
     "allowed_origins": Alias("cors_origin", "vLLM, mlx-lm", _json_list, repeats=True, note="also a JSON list"),
     "allowed_local_media_path": Alias("media_dir", "vLLM"),
     "allowed_media_domains": Alias("media_allowed_host", "vLLM", repeats=True),

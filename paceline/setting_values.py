@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, LiteralString
 
 from pydantic import (
     AfterValidator,
@@ -105,41 +105,37 @@ def _loras(value: object) -> object:
     return _as_tuple(value)
 
 
-def _lora(value: str) -> str:
-    name, sign, folder = value.partition("=")
-    if not re.fullmatch(r"[\w.:/@+-]+", name) or not sign or not folder.strip():
-        raise PydanticCustomError("lora", "an adapter is NAME=FOLDER, its name without spaces")
-    return value
-
-
 def _key(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[!-~]+", value.get_secret_value()):
         raise PydanticCustomError("key", "a key is made of printable ASCII characters without spaces")
     return value
 
 
-def _origin(value: str) -> str:
-    if value != "*" and not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#@\s]+", value):
-        raise PydanticCustomError("origin", "an origin is '*' or scheme://host[:port], with nothing after it")
-    return value.lower()
+def _matching(pattern: str, kind: LiteralString, message: LiteralString, *, lower: bool = False) -> AfterValidator:
+    def checked(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise PydanticCustomError(kind, message)
+        return value.lower() if lower else value
+
+    return AfterValidator(checked)
 
 
-def _host(value: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*", value):
-        raise PydanticCustomError("host", "a host is a name as in 'example.org', without a port")
-    return value.lower()
-
-
-def _media_host(value: str) -> str:
-    if not re.fullmatch(r"(\*\.)?[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*(:\d{1,5})?", value):
-        raise PydanticCustomError("host", "a host is a name as in 'example.org', '*.example.org' or 'example.org:8443'")
-    return value.lower()
-
-
-def _web_address(value: str) -> str:
-    if not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]*)?", value):
-        raise PydanticCustomError("address", "an address is http(s)://host[:port][/path]")
-    return value
+_name = r"[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)*"
+_origin = _matching(
+    r"\*|[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#@\s]+",
+    "origin",
+    "an origin is '*' or scheme://host[:port], with nothing after it",
+    lower=True,
+)
+_host = _matching(_name, "host", "a host is a name as in 'example.org', without a port", lower=True)
+_media_host = _matching(
+    rf"(\*\.)?{_name}(:\d{{1,5}})?",
+    "host",
+    "a host is a name as in 'example.org', '*.example.org' or 'example.org:8443'",
+    lower=True,
+)
+_web_address = _matching(r"https?://[^/?#@\s]+(/[^?#\s]*)?", "address", "an address is http(s)://host[:port][/path]")
+_lora = _matching(r"(?s)[\w.:/@+-]+=.*\S.*", "lora", "an adapter is NAME=FOLDER, its name without spaces")
 
 
 # Every source takes "auto", so that a flag can undo what a file fixed.
@@ -155,18 +151,36 @@ KVGroupSize = Annotated[Literal[32, 64, 128], BeforeValidator(_number_or_none)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Folder = Annotated[Path | None, BeforeValidator(_folder)]
 ApiKeys = Annotated[tuple[Annotated[SecretStr, AfterValidator(_key)], ...], BeforeValidator(_as_tuple)]
-Loras = Annotated[tuple[Annotated[str, AfterValidator(_lora)], ...], BeforeValidator(_loras)]
-Origins = Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_as_tuple)]
-Names = Annotated[tuple[Annotated[str, AfterValidator(_host)], ...], BeforeValidator(_as_tuple)]
-Hosts = Annotated[tuple[Annotated[str, AfterValidator(_media_host)], ...], BeforeValidator(_as_tuple)]
+Loras = Annotated[tuple[Annotated[str, _lora], ...], BeforeValidator(_loras)]
+Origins = Annotated[tuple[Annotated[str, _origin], ...], BeforeValidator(_as_tuple)]
+Names = Annotated[tuple[Annotated[str, _host], ...], BeforeValidator(_as_tuple)]
+Hosts = Annotated[tuple[Annotated[str, _media_host], ...], BeforeValidator(_as_tuple)]
 ServedNames = Annotated[tuple[str, ...] | str, BeforeValidator(_as_tuple)]  # a tuple, once it is checked
 GenerationConfig = Annotated[Literal["auto", "none"] | Path, BeforeValidator(_generation_config)]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lowercase)]
 LogFormat = Annotated[Literal["text", "json"], BeforeValidator(_lowercase)]
-WebAddress = Annotated[Annotated[str, AfterValidator(_web_address)] | None, BeforeValidator(_none_if_none)]
+WebAddress = Annotated[Annotated[str, _web_address] | None, BeforeValidator(_none_if_none)]
 DType = Annotated[Literal["auto", "float32", "bfloat16", "float16"], BeforeValidator(_dtype)]
 Override = Annotated[dict[str, int | float | bool], BeforeValidator(_override)]
 DraftLength = Annotated[int, Field(ge=1, le=8)]
 Method = Literal["mtp", "lookup", "draft_model", "grammar"]
 Methods = Annotated[tuple[Method, ...] | None, BeforeValidator(_methods)]
 SpeculationMode = Annotated[Literal["off", "auto"] | DraftLength, WrapValidator(_check_speculation)]
+
+# Settings that mean something only where one of others is set: what they are for.
+NEEDED = (
+    (("kv_group_size", "quantized_kv_start"), "is for quantized keys and values", ("kv_bits",)),
+    (
+        ("rank_port", "rank_secret_file", "rank_start_seconds", "rank_timeout_seconds"),
+        "is for several ranks",
+        ("ranks", "parallel"),
+    ),
+    (("cache_disk_gb",), "limits a folder", ("cache_dir",)),
+    (("files_gb", "files_days"), "limits a folder", ("files_dir",)),
+    (("max_log_len",), "limits prompts in the log", ("log_prompts",)),
+    (
+        tuple(f"specprefill_{name}" for name in ("threshold", "keep_pct", "max_tokens", "chunk", "window")),
+        "is for reading with a draft",
+        ("specprefill_draft_model",),
+    ),
+)

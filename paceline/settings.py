@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, Self, cast, get_args
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
-from paceline.errors import SettingsError as SettingsError
-from paceline.setting_aliases import over
-from paceline.setting_aliases import reasoning_parser as _reasoning_parser
-from paceline.setting_aliases import tool_parser as _tool_parser
+from paceline.errors import SettingsError
+from paceline.setting_aliases import REASONING_PARSERS, TOOL_PARSERS, over, renamed
 from paceline.setting_sources import ONE_SOURCE, from_env, from_flags, from_toml
-from paceline.setting_sources import flag_name as flag_name
-from paceline.setting_sources import variable_name as variable_name
 from paceline.setting_values import (
+    NEEDED,
     ApiKeys,
     AutoCount,
     AutoGigabytes,
@@ -231,10 +222,10 @@ class Settings(BaseModel):
     context_length: AutoCount = setting(
         "N|auto", None, "Longest prompt plus answer, in tokens; auto: what the model was made for."
     )
-    tool_parser: Annotated[str, BeforeValidator(_tool_parser)] = setting(
+    tool_parser: Annotated[str, BeforeValidator(partial(renamed, names=TOOL_PARSERS))] = setting(
         "NAME", "auto", "How the model writes tool calls: auto (from its template), none, or a name."
     )
-    reasoning_parser: Annotated[str, BeforeValidator(_reasoning_parser)] = setting(
+    reasoning_parser: Annotated[str, BeforeValidator(partial(renamed, names=REASONING_PARSERS))] = setting(
         "NAME", "auto", "How the model marks its reasoning: auto (from its template), none, or a name."
     )
     chat_template: Folder = setting("FILE", None, "A Jinja file to use instead of the model's own chat template.")
@@ -417,6 +408,23 @@ class Settings(BaseModel):
             given = over(from_toml(cls, config), given)
         return cls.model_validate(over(from_flags(cls, flags), given))
 
+    @classmethod
+    def panels(cls) -> dict[str, dict[str, str]]:
+        """What `--help` groups together, and the word it shows for each flag's value."""
+        panels: dict[str, dict[str, str]] = {}
+        for field, setting in cls.model_fields.items():
+            shown = cast(dict[str, str], setting.json_schema_extra)
+            if shown["panel"]:
+                flags = panels.setdefault(shown["panel"], {})
+            if field != "model":  # an argument
+                flags[field] = shown["metavar"]
+        return panels
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What was set."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
     @property
     def draft_methods(self) -> tuple[Method, ...]:
         """The methods that may draft, as far as the model allows them."""
@@ -461,35 +469,19 @@ class Settings(BaseModel):
             raise SettingsError(
                 "media_allowed_host limits what is fetched: set allow_remote_media too, or leave it out"
             )
-        for name in ("kv_group_size", "quantized_kv_start"):
-            if self.kv_bits is None and name in self.model_fields_set:
-                raise SettingsError(f"{name} is for quantized keys and values: set kv_bits too, or leave it out")
-        if self.ranks == 1 and self.parallel == "none":
-            for name in ("rank_port", "rank_secret_file", "rank_start_seconds", "rank_timeout_seconds"):
+        if self.specprefill == "auto" and self.specprefill_draft_model is None:
+            raise SettingsError(
+                "specprefill auto needs a draft model: set specprefill_draft_model too, or leave it off"
+            )
+        for names, purpose, needed in NEEDED:
+            wanted = any(getattr(self, name) != Settings.model_fields[name].default for name in needed)
+            for name in () if wanted else names:
                 if name in self.model_fields_set:
-                    raise SettingsError(f"{name} is for several ranks: set ranks or parallel too, or leave it out")
-        if self.cache_dir is None and "cache_disk_gb" in self.model_fields_set:
-            raise SettingsError("cache_disk_gb limits a folder: set cache_dir too, or leave it out")
-        for name in ("files_gb", "files_days"):
-            if self.files_dir is None and name in self.model_fields_set:
-                raise SettingsError(f"{name} limits a folder: set files_dir too, or leave it out")
-        if "max_log_len" in self.model_fields_set and not self.log_prompts:
-            raise SettingsError("max_log_len limits prompts in the log: set log_prompts too, or leave it out")
+                    raise SettingsError(f"{name} {purpose}: set {' or '.join(needed)} too, or leave it out")
         if self.log_prompts and self.log_level not in ("debug", "info"):
             raise SettingsError(f"log_prompts logs at the level info, and log_level is {self.log_level}")
         if self.draft_model is not None and "draft_model" not in self.draft_methods:
             raise SettingsError("draft_model is for drafting: name it in speculation_methods too, or leave it out")
-        if self.specprefill_draft_model is None:
-            if self.specprefill == "auto":
-                raise SettingsError(
-                    "specprefill auto needs a draft model: set specprefill_draft_model too, or leave it off"
-                )
-            for field in ("threshold", "keep_pct", "max_tokens", "chunk", "window"):
-                if f"specprefill_{field}" in self.model_fields_set:
-                    raise SettingsError(
-                        f"specprefill_{field} is for reading with a draft: set specprefill_draft_model too, "
-                        "or leave it out"
-                    )
         if self.specprefill == "auto" and self.specprefill_max_tokens < self.specprefill_threshold:
             raise SettingsError(
                 f"specprefill_max_tokens {self.specprefill_max_tokens} is less than specprefill_threshold "

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from paceline.errors import InvalidRequest, LoadError, RequestFailed
@@ -44,28 +44,28 @@ class Chat:
 
     def run(self) -> None:
         """Until the user leaves. The event loop runs while there is something to wait for, `read` between."""
-        _enable_line_editing()
-        with asyncio.Runner() as runner:
-            runner.run(self.service.start())
-            try:
-                if not self.service.takes_chat:
-                    raise LoadError(NO_TEMPLATE)
-                self.write(f"{HELP}\n")
-                while (line := self._next_line()) is not None:
-                    runner.run(self.answer(line))
-            finally:
-                runner.run(self.service.stop())
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401  # its import gives input() arrow keys and a history
+        with self._started() as runner:
+            self.write(f"{HELP}\n")
+            while (line := self._next_line()) is not None:
+                runner.run(self.answer(line))
 
     def once(self, text: str) -> None:
         """Answer one thing and leave. Raises RequestFailed where there is no answer."""
+        with self._started() as runner:
+            runner.run(self.answer(text))
+            if not self.messages or self.messages[-1]["role"] != "assistant":
+                raise RequestFailed("there is no answer")
+
+    @contextlib.contextmanager
+    def _started(self) -> Iterator[asyncio.Runner]:
         with asyncio.Runner() as runner:
             runner.run(self.service.start())
             try:
                 if not self.service.takes_chat:
                     raise LoadError(NO_TEMPLATE)
-                runner.run(self.answer(text))
-                if not self.messages or self.messages[-1]["role"] != "assistant":
-                    raise RequestFailed("there is no answer")
+                yield runner
             finally:
                 runner.run(self.service.stop())
 
@@ -117,8 +117,3 @@ class Chat:
 def _write_at_once(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-def _enable_line_editing() -> None:
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401  # its import gives input() arrow keys and a history

@@ -18,7 +18,8 @@ import paceline
 from paceline import cli, doctor, platform, preflight, terminal
 from paceline.errors import LoadError, SettingsError
 from paceline.service import Service
-from paceline.settings import Settings, flag_name
+from paceline.setting_sources import flag_name
+from paceline.settings import Settings
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paceline.command_line import rewritten
+from paceline.command_line import rewritten, size_text
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,7 @@ from paceline.command_line import rewritten
 )
 def test_command_lines_of_other_servers_are_written_as_ours(given: str, meant: str) -> None:
     assert rewritten(given.split()) == meant.split()
+
+
+def test_sizes_are_written_in_their_unit() -> None:
+    assert [size_text(size) for size in (5, 5_000, 5e6, 5.4e9)] == ["5 bytes", "5 kB", "5 MB", "5.4 GB"]

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from paceline import cli
 from paceline.models import files, library
 from paceline.models.files import EMBEDDED
-from paceline.models_cli import size_text
 
 
 @pytest.fixture(autouse=True)
@@ -72,10 +71,6 @@ def test_a_model_is_downloaded_and_checked(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "has no config.json" in invoke("pull", "owner/name").stderr
     for name in ("name", "./a", "~/a", "a/b/c"):
         assert "is no Hugging Face id" in invoke("pull", name).stderr
-
-
-def test_sizes_are_written_in_their_unit() -> None:
-    assert [size_text(size) for size in (5, 5_000, 5e6, 5.4e9)] == ["5 bytes", "5 kB", "5 MB", "5.4 GB"]
 
 
 def test_a_model_that_is_not_served_is_shown_so_and_not_listed(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from paceline import platform
+from paceline.errors import SettingsError
 from paceline.platform import MemoryLimit, find_blas, memory_limit
-from paceline.settings import SettingsError
 
 GIB = 1 << 30
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="a BLAS is loaded on Linux only")

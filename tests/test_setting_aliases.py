@@ -11,8 +11,10 @@ from typer.testing import CliRunner
 
 from paceline import cli
 from paceline.conversation.parsing.formats import check_parsers
+from paceline.errors import SettingsError
 from paceline.setting_aliases import ALIASES, REASONING_PARSERS, TOOL_PARSERS, UNNEEDED
-from paceline.settings import Settings, SettingsError, flag_name, variable_name
+from paceline.setting_sources import flag_name, variable_name
+from paceline.settings import Settings
 
 DOCS = Path(__file__).parents[1] / "docs" / "cli.md"
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from paceline.settings import Settings, SettingsError, flag_name, variable_name
+from paceline.errors import SettingsError
+from paceline.setting_sources import flag_name, variable_name
+from paceline.settings import Settings
 from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
 from paceline.types import SPECULATION_METHODS
 

@@ -24,6 +24,7 @@ from paceline.bench.options import (
     option,
     write_json,
 )
+from paceline.command_line import commands
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,13 +33,7 @@ if TYPE_CHECKING:
     from paceline.bench.report import Ratio, Report
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = commands()
 
 Endpoint = Literal["chat", "completions"]
 REQUESTS = 32  # where neither --requests nor --duration is given

@@ -154,7 +154,7 @@ def _in_folders(settings: Settings) -> list[library.LocalModel]:
 
 
 def _entry(settings: Settings, table: ModelTable, *, given: bool = True) -> Entry:
-    shared = {name: value for name, value in _given_values(settings).items() if name not in SHARED or name in KEPT}
+    shared = {name: value for name, value in settings.given.items() if name not in SHARED or name in KEPT}
     shared.pop("memory_limit_gb", None)  # of all models together; in a model's table it is that model's
     names = (table.name, *table.aliases)
     fixed = {
@@ -166,7 +166,3 @@ def _entry(settings: Settings, table: ModelTable, *, given: bool = True) -> Entr
     own = Settings.model_validate({**shared, **table.own, **fixed})
     aliases = (*table.aliases, *own.loras)  # an adapter is a name of its model, which knows what it means
     return Entry(table.name, table.path, aliases, table.pinned, own, given)
-
-
-def _given_values(settings: Settings) -> dict[str, object]:
-    return {name: getattr(settings, name) for name in settings.model_fields_set}

@@ -249,7 +249,7 @@ class Pool:
         slot.granted = self._grant(slot, need)
         limits = {} if slot.entry.settings.memory_limit_gb else {"memory_limit_gb": slot.granted / 1e9}
         slot.become("loading", f"{why}; about {_gb(need)}")
-        settings = Settings.model_validate({**_values(slot.entry.settings), **limits})
+        settings = Settings.model_validate({**slot.entry.settings.given, **limits})
         try:
             slot.worker = await WorkerProcess.start(settings, self._socket(), slot.name, self._command)
         except OSError as error:  # no more processes, files, memory
@@ -389,10 +389,6 @@ def _least(slot: Slot) -> int:
     if own is not None:
         return int(own * 1e9)
     return 0 if slot.estimate is None else slot.estimate.least
-
-
-def _values(settings: Settings) -> dict[str, object]:
-    return {name: getattr(settings, name) for name in settings.model_fields_set}
 
 
 def _gb(size: int) -> str:

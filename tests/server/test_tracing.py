@@ -13,10 +13,11 @@ from typing import Any
 import httpx
 import pytest
 
+from paceline.errors import SettingsError
 from paceline.server import tracing
 from paceline.server.http.request_log import Figures, RequestRecord
 from paceline.server.tracing import Tracer, span
-from paceline.settings import Settings, SettingsError
+from paceline.settings import Settings
 from tests.server.fake_service import FakeService
 from tests.server.harness import post_chat, serve
 from tests.waiting import WAIT, until
