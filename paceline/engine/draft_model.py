@@ -27,7 +27,7 @@ from paceline.engine.forward import Forward
 from paceline.engine.proposer import DeviceProposer
 from paceline.engine.sequence import Sequence
 from paceline.models import check
-from paceline.models.adapter import Adapted, flat_plans
+from paceline.models.adapter import Adapted
 
 log = logging.getLogger("paceline")
 MOST_FAILURES = 3  # in a row, before it is not used any more
@@ -305,7 +305,7 @@ def why_not(model: Adapted) -> str | None:
     """Why a model cannot draft in a batch; None: it can."""
     if model.dynamic_rope:
         return "its positions depend on the length of the text"
-    if not all(plan.kind == "attention" or plan.apply_accepted is not None for plan in flat_plans(model.plans)):
+    if not model.skips_tokens:
         return "its recurrent layers cannot read rows of different lengths together"
     return None
 

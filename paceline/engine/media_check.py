@@ -6,7 +6,6 @@ results: a model that does not see is never served as one that does. The same go
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from collections.abc import Sequence as Many
 
@@ -20,7 +19,6 @@ from paceline.cache.features import Features
 from paceline.cache.kv_snapshot import Checkpoint, cut_checkpoint, cut_segment, fill
 from paceline.cache.slot_plan import Grouping
 from paceline.conversation import expansion
-from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.prompt_runner import PromptRunner
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.models import check
@@ -30,7 +28,6 @@ from paceline.models.loader import TEXT_ONLY, LoadedModel
 from paceline.models.vision import Reference, Vision
 from paceline.types import Media, Prompt, RequestId, Sampling
 
-log = logging.getLogger("paceline")
 Comparison = Callable[[LoadedModel, Vision, Grouping], str | None]
 SIZES = ((96, 64), (64, 128))  # width and height of the two pictures
 SECONDS = 0.2  # of a recording
@@ -46,12 +43,12 @@ def check_media(model: LoadedModel, grouping: Grouping) -> None:
         return
     wrong = _failure(model, model.vision, grouping, disagreement)
     if wrong is not None:
-        _say(model, f"Images do not work as in mlx-vlm: {wrong}. {TEXT_ONLY}")
+        model.note(f"Images do not work as in mlx-vlm: {wrong}. {TEXT_ONLY}")
         model.vision = None
     elif model.vision.audio_processor is not None:
         wrong = _failure(model, model.vision, grouping, audio_disagreement)
         if wrong is not None:
-            _say(model, f"Audio does not work as in mlx-vlm: {wrong}. It is not taken.")
+            model.note(f"Audio does not work as in mlx-vlm: {wrong}. It is not taken.")
             model.vision.audio_processor = None
     if model.vision is not None and not model.vision.tower.whole:
         model.notes.append(PARTS)
@@ -62,11 +59,6 @@ def _failure(model: LoadedModel, vision: Vision, grouping: Grouping, compare: Co
         return compare(model, vision, grouping)
     except Exception as error:  # noqa: BLE001  a family of another structure may raise anything
         return one_line(error)
-
-
-def _say(model: LoadedModel, note: str) -> None:
-    model.notes.append(note)
-    log.warning(note)
 
 
 def disagreement(model: LoadedModel, vision: Vision, grouping: Grouping) -> str | None:
@@ -164,8 +156,7 @@ def _prefilled(runner: PromptRunner, prompt: Prompt, other: Prompt) -> list[Batc
 
 def _prefill(runner: PromptRunner, prompt: Prompt, first: int = 0) -> Batch:
     """A prompt whose first chunk has `first` tokens, or more where a picture must be read in one piece."""
-    text = TextStream(ByteDetokenizer(lambda token: b""))
-    seq = Sequence(EngineRequest(RequestId("check"), prompt, Sampling(), 99), text, lambda delta: None)
+    seq = Sequence.silent(EngineRequest(RequestId("check"), prompt, Sampling(), 99))
     while seq.media_left:
         runner.encode(seq)
     for tokens in (first, seq.remaining - first):

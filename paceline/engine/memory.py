@@ -26,7 +26,6 @@ from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.stacking import Shapes, allocate, shapes
 from paceline.cache.tier import DiskTier
-from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.checkpoints import CHEAP, Worth
 from paceline.engine.prefix_manager import PrefixManager
 from paceline.engine.prompt_runner import slots_of
@@ -200,8 +199,7 @@ def profile_memory(runner: Runner, *, head: bool = True) -> MemoryModel:
 
 
 def _sequence(prompt: Prompt, sampling: Sampling | None = None) -> Sequence:
-    request = EngineRequest(RequestId("measure"), prompt, sampling or Sampling(), 1)
-    return Sequence(request, TextStream(ByteDetokenizer(lambda token: b"")), lambda delta: None)
+    return Sequence.silent(EngineRequest(RequestId("measure"), prompt, sampling or Sampling(), 1))
 
 
 class DecodeTrial:

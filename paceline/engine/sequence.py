@@ -199,6 +199,13 @@ class Sequence:
         self.first_delta_sent = False
         self.siblings.add(self)
 
+    @classmethod
+    def silent(cls, request: EngineRequest, grammar: Grammar | None = None) -> Sequence:
+        """One without text that nobody reads: for checks, measurements and other ranks."""
+        from paceline.conversation.text import ByteDetokenizer, TextStream
+
+        return cls(request, TextStream(ByteDetokenizer(lambda token: b"")), lambda delta: None, grammar)
+
     @property
     def remaining(self) -> int:
         """Tokens of its context still to prefill."""

@@ -156,19 +156,15 @@ class Startup:
         phases.done("tokenizer")
         model = load(str(folder), settings.dtype, self.progress, dequantize_within(settings), sharding)
         if sharding is not None:
-            note = f"The model is split over {sharding.ranks} ranks. {NOT_SPLIT}"
-            model.notes.append(note)
-            log.info(note)
+            model.note(f"The model is split over {sharding.ranks} ranks. {NOT_SPLIT}", logging.INFO)
         if model.folder.parent == EMBEDDED:
             note = f"{model.folder.name} is {DEFAULT_DESCRIPTION}."
             log.info(note if settings.model else f"No model was given: {note}")
             model.notes.append(note)
         if self.tokenizer.templates is None:
-            model.notes.append(NO_TEMPLATE)
-            log.warning(NO_TEMPLATE)
+            model.note(NO_TEMPLATE)
         for note in defaults.notes:
-            model.notes.append(note)
-            log.warning(note)
+            model.note(note)
         self.loras = load_all(model.language, settings.loras)
         draft = self._draft(model)
         self._check_wanted()

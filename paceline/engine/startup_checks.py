@@ -7,8 +7,9 @@ What fails is never kept: a model that is served without something says why at e
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import mlx.core as mx
 
@@ -28,6 +29,7 @@ from paceline.models.verdicts import Verdicts
 from paceline.setting_values import ShapeBucketing
 
 log = logging.getLogger("paceline")
+T = TypeVar("T")
 COMPILES = ": the first time, kernels are compiled, which takes minutes"
 
 
@@ -74,21 +76,11 @@ class StartupChecks:
             self.verdicts.keep(name, layout.quantize_kv(model, grouping, kv))
 
     def hidden_size(self, model: LoadedModel) -> int | None:
-        name = _name("hidden size", model)
-        found: int | None = self.verdicts.recall(name)
-        if found is None:
-            found = check.hidden_size(model.language)
-            if found is not None:
-                self.verdicts.keep(name, found)
-        return found
+        return self._measured(_name("hidden size", model), lambda: check.hidden_size(model.language))
 
     def prefill_chunk(self, model: LoadedModel, grouping: Grouping, most: int) -> int:
         name = _name("prefill chunk", model, grouping, most)
-        found: int | None = self.verdicts.recall(name)
-        if found is None:
-            found = prefill_chunk(model.language, grouping, most=most)
-            self.verdicts.keep(name, found)
-        return found
+        return self._measured(name, lambda: prefill_chunk(model.language, grouping, most=most))
 
     def steps(self, model: LoadedModel, grouping: Grouping, *, may_trace: bool = True) -> bool:
         name = _name("steps", model, grouping, may_trace)
@@ -116,11 +108,17 @@ class StartupChecks:
 
     def overhead(self, runner: Runner, chunk: int) -> int:
         name = _name("overhead", runner.model, runner.grouping, chunk)
-        found: int | None = self.verdicts.recall(name)
-        if found is None:
-            found = overhead_tokens(runner.read_blank, chunk)
-            self.verdicts.keep(name, found)
-        return found
+        return self._measured(name, lambda: overhead_tokens(runner.read_blank, chunk))
+
+    def _measured(self, name: str, measure: Callable[[], T]) -> T:
+        """What an earlier start has measured, or else what is measured now; None is not kept."""
+        found: T | None = self.verdicts.recall(name)
+        if found is not None:
+            return found
+        measured = measure()
+        if measured is not None:
+            self.verdicts.keep(name, measured)
+        return measured
 
 
 def _name(what: str, model: LoadedModel, *of: Any) -> str:

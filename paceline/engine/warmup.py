@@ -22,7 +22,6 @@ from PIL import Image as PictureFile
 from paceline import platform
 from paceline.cache.batch import Batch
 from paceline.cache.slot_plan import Grouping
-from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import proposer
 from paceline.engine.forward import DEVICES, TRACE_AFTER, Forward
 from paceline.engine.prompt_runner import SHARED_WIDTH
@@ -31,7 +30,7 @@ from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.engine.speculation_policy import PLAIN, SpeculationMode
 from paceline.errors import StartAbandoned
 from paceline.models import check
-from paceline.models.adapter import Adapted, flat_plans
+from paceline.models.adapter import Adapted
 from paceline.models.linear_cuda import MOST_ROWS, MOST_SHARED, RowLinear, form, products
 from paceline.models.loader import LoadedModel, Progress
 from paceline.sparse.scorer import Draft
@@ -187,12 +186,11 @@ class _WarmUp:
     def seq(
         self, tokens: int, sampling: Sampling = GREEDY, grammar: Any = None, prompt: Prompt | None = None
     ) -> Sequence:
-        text = TextStream(ByteDetokenizer(lambda token: b""))
         prompt = prompt or Prompt((0,) * tokens, cached=False, lora=self.lora)
         by_model = self.runner.proposer is not None and self.runner.proposer.method == "draft_model"
         mode = SpeculationMode(None, "warm-up", ("draft_model",)) if by_model else PLAIN
         request = EngineRequest(RequestId("warm-up"), prompt, sampling, MAX_TOKENS, mode)
-        seq = Sequence(request, text, lambda delta: None, grammar)
+        seq = Sequence.silent(request, grammar)
         seq.draft.mtp_prefill = self.runner.drafter is not None
         return seq
 
@@ -321,7 +319,7 @@ def no_rollback(language: Adapted) -> str | None:
     """Why this model's steps must keep all of their tokens; None: they need not."""
     if language.dynamic_rope:
         return "its positions depend on the length of the text"
-    if not all(plan.kind == "attention" or plan.apply_accepted is not None for plan in flat_plans(language.plans)):
+    if not language.skips_tokens:
         return "its recurrent layers cannot reject tokens"
     return None
 

@@ -92,6 +92,11 @@ class Adapted:
         recurrent = any(plan.kind == "state" for plan in flat_plans(self.plans))
         return MOST_DRAFTED if recurrent and self.uses_kernels else LONGEST_DRAFT
 
+    @property
+    def skips_tokens(self) -> bool:
+        """Whether all layers can leave out some of a step's tokens: padding, and drafts that are rejected."""
+        return all(plan.kind == "attention" or plan.apply_accepted is not None for plan in flat_plans(self.plans))
+
     def batch(self, grouping: Grouping, rows: int = 1) -> Batch:
         return Batch(self.plans, grouping, rows, ragged=self.ragged, kv=self.kv)
 
@@ -153,8 +158,7 @@ def adapt(module: nn.Module, config: dict[str, Any]) -> Adapted:
 def buckets_for(language: Adapted) -> ShapeBuckets:
     """The sizes to pad to. Attention and our recurrent layers skip padding in prompts; others would take it for
     tokens."""
-    skips = all(plan.kind == "attention" or plan.apply_accepted is not None for plan in flat_plans(language.plans))
-    return GPU if skips else replace(GPU, widths=(), prompts=())
+    return GPU if language.skips_tokens else replace(GPU, widths=(), prompts=())
 
 
 def flat_plans(plans: Iterable[LayerPlan]) -> Iterator[LayerPlan]:

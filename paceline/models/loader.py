@@ -50,6 +50,9 @@ class LoadedModel:
     quantization: Quantization | None = None
     no_rollback: str | None = None  # why a step must keep all of its tokens, so that nothing is drafted
 
+    def note(self, text: str, level: int = logging.WARNING) -> None:
+        _note(self.notes, text, level)
+
     @property
     def nbytes(self) -> int:
         total = sum(array.nbytes for _, array in tree_flatten(self.language.module.parameters()))

@@ -131,13 +131,8 @@ def _files(folder: Path) -> list[Any]:
 
 
 def _settings(settings: Settings) -> dict[str, Any]:
-    panel, names = "", set[str]()
-    for name, field in Settings.model_fields.items():
-        shown = field.json_schema_extra
-        panel = str(shown["panel"] or panel) if isinstance(shown, dict) else panel
-        if panel not in APART and name != "startup_checks":
-            names.add(name)
-    return settings.model_dump(mode="json", include=names)
+    apart = {name for panel in APART for name in Settings.panels()[panel]}
+    return settings.model_dump(mode="json", exclude={*apart, "startup_checks"})
 
 
 def _libraries() -> dict[str, Any]:

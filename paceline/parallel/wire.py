@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine.sequence import EngineRequest, Sequence, Siblings
 from paceline.engine.speculation_policy import SpeculationMode
-from paceline.types import Delta, Media, MediaInputs, MediaKind, Pooling, Prompt, RequestId, Sampling, SamplingTokens
+from paceline.types import Media, MediaInputs, MediaKind, Pooling, Prompt, RequestId, Sampling, SamplingTokens
 
 ARRAY, TUPLE = "$array", "$tuple"
 
@@ -112,8 +111,7 @@ class Sequences:
             given.eos_ids,
             tokens=given.tokens,
         )
-        text = TextStream(ByteDetokenizer(lambda token: b""))
-        seq = Sequence(request, text, _unheard, self._anything if given.grammar else None)
+        seq = Sequence.silent(request, self._anything if given.grammar else None)
         seq.number, seq.seed, seq.queue.arrived = given.number, given.seed, given.arrived
         siblings = self._groups.get(given.group)
         if siblings is None:
@@ -141,10 +139,6 @@ class AnyToken:
 
     def accept(self, token: int) -> None:
         """Every token is allowed."""
-
-
-def _unheard(delta: Delta) -> None:
-    """A follower has no clients."""
 
 
 def _medium(medium: Media) -> MediumRecord:
