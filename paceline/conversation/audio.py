@@ -42,7 +42,7 @@ class EncodedAudio:
     def of(cls, data: bytes, max_seconds: float, field: str) -> EncodedAudio:
         if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
             named = next((f": it is {name}" for start, name in OTHERS if data.startswith(start)), "")
-            raise InvalidRequest(f"{field} is not a WAV file{named}. WAV, MP3 and FLAC are read here.", field=field)
+            raise InvalidRequest.at(field, f"is not a WAV file{named}. WAV, MP3 and FLAC are read here.")
         form, samples = _chunks(data, field)
         if len(form) < 16:
             raise _damaged(field, "its format has less than 16 bytes")
@@ -50,7 +50,7 @@ class EncodedAudio:
         if encoding == EXTENSIBLE and len(form) >= 26:
             encoding = struct.unpack_from("<H", form, 24)[0]
         if (encoding, bits) not in _TYPES:
-            raise InvalidRequest(f"{field} has samples of another form than {FORMATS}.", field=field)
+            raise InvalidRequest.at(field, f"has samples of another form than {FORMATS}.")
         if not 1 <= channels <= MAX_CHANNELS:
             raise _damaged(field, f"it has {channels} channels, and may have 1 to {MAX_CHANNELS}")
         if not RATES[0] <= rate <= RATES[1]:
@@ -59,10 +59,10 @@ class EncodedAudio:
             raise _damaged(field, f"{channels} samples of {bits} bits do not have {block} bytes")
         found = cls(samples[: len(samples) // block * block], encoding, bits, channels, rate, field)
         if not found.samples:
-            raise InvalidRequest(f"{field} has no samples.", field=field)
+            raise InvalidRequest.at(field, "has no samples.")
         if found.seconds > max_seconds:
-            raise InvalidRequest(
-                f"{field} is {found.seconds:.1f} seconds long, and at most {max_seconds:g} are allowed.", field=field
+            raise InvalidRequest.at(
+                field, f"is {found.seconds:.1f} seconds long, and at most {max_seconds:g} are allowed."
             )
         return found
 
@@ -141,4 +141,4 @@ def _chunks(data: bytes, field: str) -> tuple[memoryview, memoryview]:
 
 
 def _damaged(field: str, why: str) -> InvalidRequest:
-    return InvalidRequest(f"{field} is a damaged WAV file: {why}.", field=field)
+    return InvalidRequest.at(field, f"is a damaged WAV file: {why}.")

@@ -34,7 +34,7 @@ def as_wav(data: bytes, format: str, max_seconds: float, field: str) -> bytes:
     ffmpeg = shutil.which("ffmpeg")
     name = format.upper()
     if ffmpeg is None:
-        raise InvalidRequest(f"{field} is {name}, for which this server needs ffmpeg. Send WAV.", field=field)
+        raise InvalidRequest.at(field, f"is {name}, for which this server needs ffmpeg. Send WAV.")
     source = ["-protocol_whitelist", "pipe", "-f", format, "-threads", "1", "-i", "pipe:0"]
     wanted = ["-map", "0:a:0", "-t", f"{max_seconds + 1:.3f}", "-ac", "1", "-ar", str(RATE), "-f", "s16le", "pipe:1"]
     command = ["/bin/sh", "-c", _LIMITED, str(MEMORY >> 10), ffmpeg, "-nostdin", "-v", "quiet", *source, *wanted]
@@ -43,9 +43,9 @@ def as_wav(data: bytes, format: str, max_seconds: float, field: str) -> bytes:
         with _decoders:
             done = subprocess.run(command, input=data, capture_output=True, env=kept, timeout=SECONDS, check=True)
     except subprocess.TimeoutExpired:
-        raise InvalidRequest(f"{field} takes more than {SECONDS:g} seconds to decode.", field=field) from None
+        raise InvalidRequest.at(field, f"takes more than {SECONDS:g} seconds to decode.") from None
     except (subprocess.CalledProcessError, OSError):
-        raise InvalidRequest(f"{field} is a damaged {name} file.", field=field) from None
+        raise InvalidRequest.at(field, f"is a damaged {name} file.") from None
     samples = done.stdout
     form = struct.pack("<HHIIHH", 1, 1, RATE, 2 * RATE, 2, 16)
     return b"".join(

@@ -87,7 +87,7 @@ class Loading:
         """The bytes at the address."""
         data = self._data(url, field, kind)
         if not data:
-            raise InvalidRequest(f"{field} is an empty {kind}.", field=field)
+            raise InvalidRequest.at(field, f"is an empty {kind}.")
         return data
 
     def _data(self, url: str, field: str, kind: Kind) -> bytes:
@@ -99,25 +99,23 @@ class Loading:
             case "http" | "https" if loader.fetcher is not None:
                 return self._fetched(loader.fetcher, url.strip(), field, kind)
             case "http" | "https":
-                raise InvalidRequest(
-                    f"{field} is a remote address; remote {PLURALS[kind]} are not allowed: send it as a data: URL "
+                raise InvalidRequest.at(
+                    field,
+                    f"is a remote address; remote {PLURALS[kind]} are not allowed: send it as a data: URL "
                     "(the server's --allow-remote-media allows them).",
-                    field=field,
                 )
             case "file" if loader.folder is not None:
                 data = _read_under(loader.folder, url.strip(), self._bytes_left, field)
                 self._bytes_left -= len(data)
                 return data
             case "file":
-                raise InvalidRequest(
-                    f"{field} is a local address; local {PLURALS[kind]} are not allowed: send it as a data: URL "
+                raise InvalidRequest.at(
+                    field,
+                    f"is a local address; local {PLURALS[kind]} are not allowed: send it as a data: URL "
                     "(the server's --media-dir allows those under a folder).",
-                    field=field,
                 )
             case _:
-                raise InvalidRequest(
-                    f"{field} must be a data: URL, as in data:{EXAMPLES[kind]};base64,...", field=field
-                )
+                raise InvalidRequest.at(field, f"must be a data: URL, as in data:{EXAMPLES[kind]};base64,...")
 
     def _fetched(self, fetcher: Fetcher, url: str, field: str, kind: Kind) -> bytes:
         began = time.monotonic()
@@ -169,21 +167,18 @@ def _readable(field: str, max_pixels: int = 0) -> Iterator[None]:
         raise
     except UnidentifiedImageError as error:
         known = ", ".join(FORMATS)
-        raise InvalidRequest(
-            f"{field} is not an image in a format that is read here ({known}).", field=field
-        ) from error
+        raise InvalidRequest.at(field, f"is not an image in a format that is read here ({known}).") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         count = re.search(r"\d+", str(error))  # Pillow's own limit comes first, and names no width and height
         raise _too_many_pixels(field, f"has {count[0] if count else 'far more'} pixels", max_pixels) from error
     except Exception as error:  # a decoder may raise anything on hostile bytes
-        raise InvalidRequest(f"{field} is a damaged image: {error}", field=field) from error
+        raise InvalidRequest.at(field, f"is a damaged image: {error}") from error
 
 
 def _read_under(folder: Path, url: str, max_bytes: int, field: str) -> bytes:
     # One message for files that are missing and files that are elsewhere: clients may not learn which files exist.
-    refusal = InvalidRequest(
-        f"{field} is not a file under the server's media folder; local addresses are written file:///folder/cat.png.",
-        field=field,
+    refusal = InvalidRequest.at(
+        field, "is not a file under the server's media folder; local addresses are written file:///folder/cat.png."
     )
     try:
         parts = urlsplit(url)
@@ -224,10 +219,10 @@ def _open_inside(root: Path, inside: Path) -> int:
 def _in_data_url(rest: str, max_bytes: int, field: str, wanted: Kind) -> bytes:
     header, comma, payload = rest.partition(",")
     if not comma:
-        raise InvalidRequest(f"{field} is a data: URL without data: there is no comma in it.", field=field)
+        raise InvalidRequest.at(field, "is a data: URL without data: there is no comma in it.")
     kind, *parameters = (piece.strip().lower() for piece in header.split(";"))
     if kind and not kind.startswith(f"{wanted}/") and kind != "application/octet-stream":
-        raise InvalidRequest(f"{field} is of type {kind}, which is not {KINDS[wanted]}.", field=field)
+        raise InvalidRequest.at(field, f"is of type {kind}, which is not {KINDS[wanted]}.")
     if "base64" in parameters:
         return _from_base64(_unquoted(payload).decode("latin-1") if "%" in payload else payload, max_bytes, field)
     data = _unquoted(payload)
@@ -250,7 +245,7 @@ def _from_base64(payload: str, max_bytes: int, field: str) -> bytes:
         try:
             decoded.append(base64.b64decode(piece, validate=True))
         except (binascii.Error, ValueError) as error:
-            raise InvalidRequest(f"{field} is not valid base64: {error}", field=field) from error
+            raise InvalidRequest.at(field, f"is not valid base64: {error}") from error
         size += len(decoded[-1])
         if size > max_bytes:
             raise _too_many_bytes(field, max_bytes)
@@ -318,8 +313,8 @@ def _on_white(image: Image.Image) -> Image.Image:
 
 
 def _too_many_pixels(field: str, found: str, max_pixels: int) -> InvalidRequest:
-    return InvalidRequest(f"{field} {found}, and at most {max_pixels} pixels are allowed.", field=field)
+    return InvalidRequest.at(field, f"{found}, and at most {max_pixels} pixels are allowed.")
 
 
 def _too_many_bytes(field: str, max_bytes: int) -> InvalidRequest:
-    return InvalidRequest(f"{field} has more than {max_bytes} bytes, which is the most allowed.", field=field)
+    return InvalidRequest.at(field, f"has more than {max_bytes} bytes, which is the most allowed.")

@@ -97,20 +97,18 @@ def checked(
     A system message of nothing but volatile headers is left out.
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
-        raise InvalidRequest("messages must be a list with at least one message.", field="messages")
+        raise InvalidRequest.at("messages", "must be a list with at least one message.")
     conversation: list[dict[str, Any]] = []
     media: list[MediaPart] = []
     takes = {"image": takes_images, "video": takes_video, "audio": takes_audio}
     for index, message in enumerate(messages):
         place = f"messages[{index}]"
         if not isinstance(message, Mapping):
-            raise InvalidRequest(f"{place} must be an object.", field=place)
+            raise InvalidRequest.at(place, "must be an object.")
         role = message.get("role")
         if role not in ROLES:
             given = "missing" if role is None else repr(role)
-            raise InvalidRequest(
-                f"{place}.role is {given}; it must be one of {', '.join(ROLES)}.", field=f"{place}.role"
-            )
+            raise InvalidRequest.at(f"{place}.role", f"is {given}; it must be one of {', '.join(ROLES)}.")
         _check_texts(message, place)
         content, found = _content(message, place, takes)
         if role in INSTRUCTING:
@@ -123,7 +121,7 @@ def checked(
             content = "\n".join(part["text"] for part in content)
         conversation.append({**message, "role": role, "content": content})
     if not conversation:
-        raise InvalidRequest("messages holds nothing but a client's header lines.", field="messages")
+        raise InvalidRequest.at("messages", "holds nothing but a client's header lines.")
     return conversation, media
 
 
@@ -132,9 +130,9 @@ def _check_texts(message: Mapping[str, Any], place: str) -> None:
     for field in ("name", *REASONING):
         text = message.get(field)
         if text is not None and not isinstance(text, str):
-            raise InvalidRequest(f"{place}.{field} must be text.", field=f"{place}.{field}")
+            raise InvalidRequest.at(f"{place}.{field}", "must be text.")
     if len(message.get("name") or "") > LONGEST_NAME:
-        raise InvalidRequest(f"{place}.name has more than {LONGEST_NAME} characters.", field=f"{place}.name")
+        raise InvalidRequest.at(f"{place}.name", f"has more than {LONGEST_NAME} characters.")
 
 
 def checked_tools(tools: Any) -> list[Mapping[str, Any]] | None:
@@ -142,10 +140,10 @@ def checked_tools(tools: Any) -> list[Mapping[str, Any]] | None:
     if tools is None:
         return None
     if not isinstance(tools, Sequence) or isinstance(tools, str | bytes):
-        raise InvalidRequest("tools must be a list.", field="tools")
+        raise InvalidRequest.at("tools", "must be a list.")
     for index, tool in enumerate(tools):
         if not isinstance(tool, Mapping):
-            raise InvalidRequest(f"tools[{index}] must be an object.", field=f"tools[{index}]")
+            raise InvalidRequest.at(f"tools[{index}]", "must be an object.")
     return list(tools) or None
 
 
@@ -156,13 +154,13 @@ def check_calls(messages: Sequence[Mapping[str, Any]]) -> None:
         if message["role"] == "assistant":
             _check_calls(message, place)
         elif message.get("tool_calls") or message.get("function_call"):
-            raise InvalidRequest(f"{place} has tool calls; only the assistant's messages may have them.", field=place)
+            raise InvalidRequest.at(place, "has tool calls; only the assistant's messages may have them.")
 
 
 def _check_calls(message: Mapping[str, Any], place: str) -> None:
     calls = message.get("tool_calls")
     if calls is not None and (not isinstance(calls, Sequence) or isinstance(calls, str | bytes)):
-        raise InvalidRequest(f"{place}.tool_calls must be a list.", field=f"{place}.tool_calls")
+        raise InvalidRequest.at(f"{place}.tool_calls", "must be a list.")
     functions = [
         (call.get("function") if isinstance(call, Mapping) else None, f"{place}.tool_calls[{index}].function")
         for index, call in enumerate(calls or ())
@@ -171,11 +169,11 @@ def _check_calls(message: Mapping[str, Any], place: str) -> None:
         functions.append((message["function_call"], f"{place}.function_call"))
     for function, where in functions:
         if not isinstance(function, Mapping):
-            raise InvalidRequest(f"{where} must be an object.", field=where)
+            raise InvalidRequest.at(where, "must be an object.")
         if not isinstance(function.get("name"), str):
-            raise InvalidRequest(f"{where}.name must be text.", field=f"{where}.name")
+            raise InvalidRequest.at(f"{where}.name", "must be text.")
         if not isinstance(function.get("arguments"), str | Mapping | None):
-            raise InvalidRequest(f"{where}.arguments must be JSON text.", field=f"{where}.arguments")
+            raise InvalidRequest.at(f"{where}.arguments", "must be JSON text.")
 
 
 def _content(message: Mapping[str, Any], place: str, takes: Mapping[str, bool]) -> tuple[Any, list[MediaPart]]:
@@ -190,9 +188,9 @@ def _content(message: Mapping[str, Any], place: str, takes: Mapping[str, bool]) 
             return refusal if isinstance(refusal, str) else "", []
         if message.get("role") in ("tool", "function"):
             return "", []
-        raise InvalidRequest(f"{field} is missing.", field=field)
+        raise InvalidRequest.at(field, "is missing.")
     if not isinstance(content, Sequence):
-        raise InvalidRequest(f"{field} must be text or a list of parts.", field=field)
+        raise InvalidRequest.at(field, "must be text or a list of parts.")
     parts: list[dict[str, Any]] = []
     media: list[MediaPart] = []
     for index, part in enumerate(content):
@@ -207,17 +205,17 @@ def _part(
     if kind in TEXT_PARTS:
         text = part.get("text")
         if not isinstance(text, str):
-            raise InvalidRequest(f"{place}.text must be text.", field=f"{place}.text")
+            raise InvalidRequest.at(f"{place}.text", "must be text.")
         parts.append({"type": "text", "text": text})
     elif kind == "refusal" and isinstance(part.get("refusal"), str):
         parts.append({"type": "text", "text": part["refusal"]})
     elif kind in IMAGE_PARTS:
         if not takes["image"]:
-            raise InvalidRequest(f"{place}: this model takes no images.", field=place)
+            raise InvalidRequest.at(place, ": this model takes no images.")
         address = part.get("image_url")
         url = address.get("url") if isinstance(address, Mapping) else address
         if not isinstance(url, str):
-            raise InvalidRequest(f"{place}.image_url must be an address.", field=f"{place}.image_url")
+            raise InvalidRequest.at(f"{place}.image_url", "must be an address.")
         _check_detail(part, place)
         if isinstance(address, Mapping):
             _check_detail(address, f"{place}.image_url")
@@ -225,16 +223,16 @@ def _part(
         parts.append({"type": "image"})
     elif kind in VIDEO_PARTS:
         if not takes["video"]:
-            raise InvalidRequest(f"{place}: this model takes no video.", field=place)
+            raise InvalidRequest.at(place, ": this model takes no video.")
         media.append(video_part(part, place))
         parts.append({"type": "video"})
     elif kind in AUDIO_PARTS:
         if not takes["audio"]:
-            raise InvalidRequest(f"{place}: this model takes no audio.", field=place)
+            raise InvalidRequest.at(place, ": this model takes no audio.")
         media.append(audio_part(part, place))
         parts.append({"type": "audio"})
     else:
-        raise InvalidRequest(f"{place} has the unknown type {kind!r}.", field=place)
+        raise InvalidRequest.at(place, f"has the unknown type {kind!r}.")
 
 
 def video_part(part: Mapping[str, Any], place: str) -> VideoPart:
@@ -253,12 +251,12 @@ def video_part(part: Mapping[str, Any], place: str) -> VideoPart:
                 code="unsupported_parameter",
             )
     if fps is not None and not (type(fps) in (int, float) and 0 < fps <= FASTEST):
-        raise InvalidRequest(f"{place}.fps must be above 0 and at most {FASTEST:g}.", field=f"{place}.fps")
+        raise InvalidRequest.at(f"{place}.fps", f"must be above 0 and at most {FASTEST:g}.")
     if isinstance(given, str):
         return VideoPart((given,), here, fps=fps)
     if isinstance(given, list) and given and all(isinstance(url, str) for url in given):
         return VideoPart(tuple(given), here, frames=True, fps=fps)
-    raise InvalidRequest(f"{here} must be an address, or a list of the addresses of its frames.", field=here)
+    raise InvalidRequest.at(here, "must be an address, or a list of the addresses of its frames.")
 
 
 def audio_part(part: Mapping[str, Any], place: str) -> AudioPart:
@@ -268,11 +266,11 @@ def audio_part(part: Mapping[str, Any], place: str) -> AudioPart:
         given = part.get(name)
         url = given.get("url") if isinstance(given, Mapping) else given
         if not isinstance(url, str):
-            raise InvalidRequest(f"{place}.{name} must be an address.", field=f"{place}.{name}")
+            raise InvalidRequest.at(f"{place}.{name}", "must be an address.")
         return AudioPart(url, f"{place}.{name}")
     here, given = f"{place}.input_audio", part.get("input_audio")
     if not isinstance(given, Mapping) or not isinstance(given.get("data"), str):
-        raise InvalidRequest(f"{here} must be an object with data in base64, and a format.", field=here)
+        raise InvalidRequest.at(here, "must be an object with data in base64, and a format.")
     if given.get("format") not in AUDIO_FORMATS:
         raise InvalidRequest.at(f"{here}.format", f"is {given.get('format')!r}; it must be 'wav', 'mp3' or 'flac'.")
     return AudioPart(f"data:audio/wav;base64,{given['data']}", f"{here}.data")

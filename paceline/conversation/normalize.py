@@ -42,7 +42,7 @@ def normalized(
             opening.append(_cleaned(message) if not opening else message)
             opening_media += found
     if not opening and not rest:
-        raise InvalidRequest("messages holds nothing but empty system messages.", field="messages")
+        raise InvalidRequest.at("messages", "holds nothing but empty system messages.")
     first = [merged(opening)] if opening else []
     return [*first, *neighbours_merged(rest, names=names)], [*opening_media, *rest_media]
 

@@ -309,7 +309,7 @@ class PromptBuilder:
             except InvalidRequest as error:
                 raise InvalidRequest(str(error), field=encoded.field) from error
         if image.cost > self.image_processor.input_bytes(encoded.pixels):
-            raise InvalidRequest(f"{encoded.field} is cut into more tiles than expected.", field=encoded.field)
+            raise InvalidRequest.at(encoded.field, "is cut into more tiles than expected.")
         return image
 
     def _audio(self, encoded: EncodedAudio) -> Media:

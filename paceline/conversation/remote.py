@@ -107,14 +107,14 @@ class Fetcher:
         try:
             return self._follow(url, max_bytes, deadline, kind)
         except Unfetchable as error:
-            raise InvalidRequest(f"{field} {error}.", field=field) from None
+            raise InvalidRequest.at(field, f"{error}.") from None
         except TimeoutError:
-            raise InvalidRequest(f"{field} could not be fetched in the time allowed.", field=field) from None
+            raise InvalidRequest.at(field, "could not be fetched in the time allowed.") from None
         except ssl.SSLCertVerificationError:
-            raise InvalidRequest(f"{field} could not be fetched: its certificate is not valid.", field=field) from None
+            raise InvalidRequest.at(field, "could not be fetched: its certificate is not valid.") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             # Without the error's text, which may describe the network around the server.
-            raise InvalidRequest(f"{field} could not be fetched: the connection failed.", field=field) from error
+            raise InvalidRequest.at(field, "could not be fetched: the connection failed.") from error
 
     def _follow(self, url: str, max_bytes: int, deadline: float, kind: str) -> bytes:
         for _ in range(MAX_REDIRECTS + 1):

@@ -117,7 +117,7 @@ class Template:
 
     def render(self, messages: list[Message], tools: Tools | None, options: Mapping[str, Any]) -> str:
         if not messages:
-            raise InvalidRequest("messages must be a list with at least one message.", field="messages")
+            raise InvalidRequest.at("messages", "must be a list with at least one message.")
         refusal: Exception | None = None
         tried: list[tuple[list[Message], Tools | None]] = []
         for fallback in FALLBACKS:

@@ -87,20 +87,20 @@ def load(part: VideoPart, loading: Loading, limits: VideoLimits) -> Clip:
 def decode(data: bytes, limits: VideoLimits, field: str, fps: float | None = None) -> Clip:
     """Frames spread evenly over the video. Blocks while the decoder runs."""
     if not _is_video(data):
-        raise InvalidRequest(f"{field} is not a video in a format that is read here ({KINDS}).", field=field)
+        raise InvalidRequest.at(field, f"is not a video in a format that is read here ({KINDS}).")
     with tempfile.NamedTemporaryFile(prefix="paceline-video-") as file, _decoders:
         file.write(data)
         file.flush()
         header, pixels = _run(file.name, replace(limits, fps=fps or limits.fps), field)
     if "error" in header:
-        raise InvalidRequest(f"{field} {header['error']}.", field=field)
+        raise InvalidRequest.at(field, f"{header['error']}.")
     count, height, width = header["shape"]
     frames = np.frombuffer(pixels, dtype=np.uint8).reshape(count, height, width, 3)
     return Clip(frames, tuple(place / header["rate"] for place in header["places"]))
 
 
 def _run(path: str, limits: VideoLimits, field: str) -> tuple[dict[str, Any], memoryview]:
-    damaged = InvalidRequest(f"{field} is a damaged video: its decoder failed.", field=field)
+    damaged = InvalidRequest.at(field, "is a damaged video: its decoder failed.")
     environment = {
         # A playlist or a reference in a file must not make ffmpeg open anything else.
         "OPENCV_FFMPEG_CAPTURE_OPTIONS": "protocol_whitelist;file",
@@ -122,9 +122,8 @@ def _run(path: str, limits: VideoLimits, field: str) -> tuple[dict[str, Any], me
         line, _, _ = done.stdout.partition(b"\n")
         header: dict[str, Any] = json.loads(line)
     except subprocess.TimeoutExpired:
-        raise InvalidRequest(
-            f"{field} takes more than {DECODE_SECONDS:g} seconds to decode; send a shorter or smaller video.",
-            field=field,
+        raise InvalidRequest.at(
+            field, f"takes more than {DECODE_SECONDS:g} seconds to decode; send a shorter or smaller video."
         ) from None
     except (subprocess.CalledProcessError, ValueError):
         raise damaged from None
@@ -133,9 +132,7 @@ def _run(path: str, limits: VideoLimits, field: str) -> tuple[dict[str, Any], me
 
 def _of_frames(part: VideoPart, loading: Loading, limits: VideoLimits) -> Clip:
     if len(part.urls) > limits.frames:
-        raise InvalidRequest(
-            f"{part.place} has {len(part.urls)} frames; at most {limits.frames} are taken.", field=part.place
-        )
+        raise InvalidRequest.at(part.place, f"has {len(part.urls)} frames; at most {limits.frames} are taken.")
     pictures: list[Picture] = []
     for index, url in enumerate(part.urls):
         picture = loading.load(url, f"{part.place}[{index}]")
@@ -143,10 +140,10 @@ def _of_frames(part: VideoPart, loading: Loading, limits: VideoLimits) -> Clip:
             raise InvalidRequest(f"{part.place}[{index}] has another size than the first frame.", field=part.place)
         pictures.append(picture)
         if len(part.urls) * picture.width * picture.height > limits.kept:
-            raise InvalidRequest(
-                f"{part.place} has {len(part.urls)} frames of {picture.width} x {picture.height} pixels, and at most "
+            raise InvalidRequest.at(
+                part.place,
+                f"has {len(part.urls)} frames of {picture.width} x {picture.height} pixels, and at most "
                 f"{limits.kept} pixels are allowed together.",
-                field=part.place,
             )
     rate = part.fps or limits.fps
     return Clip(

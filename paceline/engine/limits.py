@@ -47,20 +47,17 @@ def validate(sampling: Sampling, limits: Limits) -> None:
     _number("presence_penalty", s.presence_penalty, -2, 2)
     _number("frequency_penalty", s.frequency_penalty, -2, 2)
     if s.top_k < 0:
-        raise InvalidRequest("top_k must be 0 (off) or more.", field="top_k")
+        raise InvalidRequest.at("top_k", "must be 0 (off) or more.")
     if s.max_tokens is not None and not 0 <= s.max_tokens <= limits.context_length:
-        raise InvalidRequest(
-            f"max_tokens is {s.max_tokens}; it must lie between 1 and the context of {limits.context_length}.",
-            field="max_tokens",
+        raise InvalidRequest.at(
+            "max_tokens", f"is {s.max_tokens}; it must lie between 1 and the context of {limits.context_length}."
         )
     if s.max_tokens == 0 and s.prompt_logprobs is None:
-        raise InvalidRequest("max_tokens must be at least 1.", field="max_tokens")
+        raise InvalidRequest.at("max_tokens", "must be at least 1.")
     if s.min_tokens < 0 or (s.max_tokens is not None and s.min_tokens > s.max_tokens):
-        raise InvalidRequest("min_tokens must lie between 0 and max_tokens.", field="min_tokens")
+        raise InvalidRequest.at("min_tokens", "must lie between 0 and max_tokens.")
     if len(s.stop) > limits.max_stop_strings:
-        raise InvalidRequest(
-            f"stop has {len(s.stop)} strings; at most {limits.max_stop_strings} are taken.", field="stop"
-        )
+        raise InvalidRequest.at("stop", f"has {len(s.stop)} strings; at most {limits.max_stop_strings} are taken.")
     if any(not stop or len(stop) > limits.max_stop_length for stop in s.stop):
         raise InvalidRequest(f"A stop string must have 1 to {limits.max_stop_length} characters.", field="stop")
     for token in s.stop_token_ids:
@@ -77,11 +74,9 @@ def validate(sampling: Sampling, limits: Limits) -> None:
             raise InvalidRequest.at("thinking_token_budget", f"cannot be had here: {limits.no_thinking_budget}.")
     asked = s.speculation
     if asked not in (None, "off", "auto") and not (type(asked) is int and 1 <= asked <= limits.max_draft):
-        raise InvalidRequest(
-            f'speculation is {asked!r}; it must be "off", "auto" or 1 to {limits.max_draft}.', field="speculation"
-        )
+        raise InvalidRequest.at("speculation", f'is {asked!r}; it must be "off", "auto" or 1 to {limits.max_draft}.')
     if isinstance(asked, int) and limits.no_head is not None:
-        raise InvalidRequest(f"speculation: this model cannot draft, for {limits.no_head}.", field="speculation")
+        raise InvalidRequest.at("speculation", f": this model cannot draft, for {limits.no_head}.")
     method = s.speculation_method
     if method is not None and method not in SPECULATION_METHODS:
         known = ", ".join(f'"{name}"' for name in SPECULATION_METHODS)
@@ -90,14 +85,14 @@ def validate(sampling: Sampling, limits: Limits) -> None:
         raise InvalidRequest.at("speculation_method", f": {method} cannot be had here: {reason}.")
     for name, count in (("logprobs", s.logprobs), ("prompt_logprobs", s.prompt_logprobs)):
         if count is not None and not 0 <= count <= min(limits.max_logprobs, limits.vocab_size):
-            raise InvalidRequest(f"{name} must lie between 0 and {limits.max_logprobs}.", field=name)
+            raise InvalidRequest.at(name, f"must lie between 0 and {limits.max_logprobs}.")
     _logprob_ids(s, limits)
     _sparse(s, limits)
 
 
 def validate_choices(n: int, limits: Limits) -> None:
     if not 1 <= n <= limits.max_choices:
-        raise InvalidRequest(f"n is {n}; it must lie between 1 and {limits.max_choices}.", field="n")
+        raise InvalidRequest.at("n", f"is {n}; it must lie between 1 and {limits.max_choices}.")
 
 
 def _logprob_ids(s: Sampling, limits: Limits) -> None:
@@ -124,18 +119,16 @@ def _sparse(s: Sampling, limits: Limits) -> None:
     if field is None:
         return
     if s.specprefill is False:
-        raise InvalidRequest(f"{share} has no effect with specprefill: false; leave one of them out.", field=share)
+        raise InvalidRequest.at(share, "has no effect with specprefill: false; leave one of them out.")
     if limits.no_sparse is not None:
-        raise InvalidRequest(f"{field} cannot be had here: {limits.no_sparse}.", field=field)
+        raise InvalidRequest.at(field, f"cannot be had here: {limits.no_sparse}.")
     if s.specprefill is None and not limits.reads_sparsely:
-        raise InvalidRequest(
-            f"{share} has no effect here without specprefill: true, for the server is set to off.", field=share
-        )
+        raise InvalidRequest.at(share, "has no effect here without specprefill: true, for the server is set to off.")
     if s.prompt_logprobs is not None:
-        raise InvalidRequest(
-            f"{field} cannot be asked for together with the prompt's own scores (echo with logprobs, or with "
+        raise InvalidRequest.at(
+            field,
+            "cannot be asked for together with the prompt's own scores (echo with logprobs, or with "
             "max_tokens: 0): they need the whole prompt.",
-            field=field,
         )
 
 
@@ -157,14 +150,11 @@ def _strings(field: str, strings: Sequence[str]) -> None:
 def _number(field: str, value: float, low: float, high: float, *, above: bool = False) -> None:
     fits = low < value <= high if above else low <= value <= high
     if not math.isfinite(value) or not fits:
-        raise InvalidRequest(
-            f"{field} is {value}; it must be {'above' if above else 'at least'} {low} and at most {high}.",
-            field=field,
+        raise InvalidRequest.at(
+            field, f"is {value}; it must be {'above' if above else 'at least'} {low} and at most {high}."
         )
 
 
 def _token(field: str, token: int, limits: Limits) -> None:
     if not 0 <= token < limits.vocab_size:
-        raise InvalidRequest(
-            f"{field} names token {token}; this model's tokens are 0 to {limits.vocab_size - 1}.", field=field
-        )
+        raise InvalidRequest.at(field, f"names token {token}; this model's tokens are 0 to {limits.vocab_size - 1}.")

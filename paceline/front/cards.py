@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,11 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from paceline import __version__, generation_config
+from paceline import generation_config
 from paceline.errors import LoadError
 from paceline.front.catalog import Entry
 from paceline.front.pool import Pool, Slot
 from paceline.models.description import Description, describe
+from paceline.server.ollama.models import NEVER, description, model_card
 from paceline.types import Sampling
 
 
@@ -66,18 +66,13 @@ class Cards:
 
     def ollama(self, name: str, slot: Slot) -> dict[str, Any]:
         about = described(slot.entry)
-        return {
-            "name": name,
-            "model": name,
-            "modified_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
-            "size": 0 if about is None else about.size,
-            "digest": hashlib.sha256(name.encode()).hexdigest(),  # of its name: apps only tell models apart by it
-            "details": details(about),
-        }
+        size, family = (0, "") if about is None else (about.size, about.family)
+        card = model_card(name, size, family, None if about is None else about.quantization)
+        return {**card, "modified_at": datetime.fromtimestamp(self.started, UTC).isoformat()}
 
     def ollama_running(self, slot: Slot) -> dict[str, Any]:
         left = self.pool.expires_in(slot)
-        expires = "9999-12-31T23:59:59Z"
+        expires = NEVER
         if left is not None:
             expires = datetime.fromtimestamp(time.time() + left, UTC).isoformat()
         more = {"expires_at": expires, "size_vram": slot.granted, "context_length": context_length(slot.entry)}
@@ -85,33 +80,12 @@ class Cards:
 
     def ollama_shown(self, slot: Slot) -> dict[str, Any]:
         """Without loading it."""
-        about = described(slot.entry)
-        family = "" if about is None else about.family
+        about, card = described(slot.entry), self.ollama(slot.name, slot)
         has = {"completion": True}
         if about is not None:
             has |= {"vision": about.sees, "tools": about.calls_tools}
-        return {
-            "license": "",
-            "modelfile": f"# served by Paceline {__version__}\nFROM {slot.name}\n",
-            "parameters": "",
-            "template": "{{ .Prompt }}",
-            "details": details(about),
-            "model_info": {"general.architecture": family, f"{family}.context_length": context_length(slot.entry)},
-            "capabilities": [name for name, given in has.items() if given],
-            "modified_at": datetime.fromtimestamp(self.started, UTC).isoformat(),
-        }
-
-
-def details(about: Description | None) -> dict[str, Any]:
-    family = "" if about is None else about.family
-    return {
-        "parent_model": "",
-        "format": "mlx",
-        "family": family,
-        "families": [family],
-        "parameter_size": "",
-        "quantization_level": (None if about is None else about.quantization) or "none",
-    }
+        shown = description(card, "{{ .Prompt }}", context_length(slot.entry), has)
+        return {**shown, "modified_at": card["modified_at"]}
 
 
 def described(entry: Entry) -> Description | None:

@@ -26,6 +26,7 @@ from paceline.server.http.behind_front import identity_headers
 from paceline.server.http.errors import Conflict, NotRunning, error_response
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
+from paceline.server.ollama.models import pulled
 from paceline.server.openai.loras import LoadLoraBody, UnloadLoraBody, removed
 from paceline.server.openai.models import ModelCard, ModelList
 from paceline.server.state import AppState
@@ -247,9 +248,7 @@ def _ollama(pool: Pool, proxy: Proxy, cards: Cards) -> APIRouter:
         """Of models that are served there is nothing to fetch; another is a 404."""
         _, fields = await read_fields(request)
         await proxy.chosen(fields.get("model", fields.get("name")))
-        if fields.get("stream") is False:
-            return JSONResponse({"status": "success"})
-        return Response(b'{"status":"success"}\n', media_type="application/x-ndjson")
+        return pulled(fields)
 
     async def _named(request: Request) -> tuple[bytes, Slot]:
         body, fields = await read_fields(request)

@@ -83,10 +83,7 @@ def routes(state: AppState) -> APIRouter:
     @router.post("/api/pull", openapi_extra=body_schema(NamedBody), responses=returns_lines(Status))
     async def pull(request: Request) -> Response:
         """Of the served model there is nothing to fetch; another is a 404."""
-        fields = await _named(state, request)
-        if fields.get("stream") is False:
-            return JSONResponse({"status": "success"})
-        return Response(b'{"status":"success"}\n', media_type=LINES)
+        return pulled(await _named(state, request))
 
     for name, reason in MANAGED.items():
         refuse_below(router, f"/api/{name}", reason)
@@ -114,57 +111,57 @@ def _cards(state: AppState, names: Sequence[str]) -> list[dict[str, Any]]:
 
 def _card(state: AppState, name: str) -> dict[str, Any]:
     model = state.backend.stats().model
+    size, family = (0, "") if model is None else (model.weights_bytes, model.family)
+    return model_card(name, size, family, None if model is None else model.quantization)
+
+
+def model_card(name: str, size: int, family: str, quantization: str | None) -> dict[str, Any]:
+    """A model as lists show it."""
     # Of its name, not of its weights: to read those would take minutes, and apps only tell models apart by it.
     digest = hashlib.sha256(name.encode()).hexdigest()
-    return {
-        "name": name,
-        "model": name,
-        "size": 0 if model is None else model.weights_bytes,
-        "digest": digest,
-        "details": _details(state),
-    }
-
-
-def _details(state: AppState) -> dict[str, Any]:
-    model = state.backend.stats().model
-    family = "" if model is None else model.family
-    return {
+    details = {
         "parent_model": "",
         "format": "mlx",
         "family": family,
         "families": [family],
         "parameter_size": "",
-        "quantization_level": (model.quantization if model is not None else None) or "none",
+        "quantization_level": quantization or "none",
     }
+    return {"name": name, "model": name, "size": size, "digest": digest, "details": details}
+
+
+def description(card: Mapping[str, Any], template: str, length: int | None, has: Mapping[str, bool]) -> dict[str, Any]:
+    """A model as `show` does, from its card."""
+    family = card["details"]["family"]
+    return {
+        "license": "",
+        "modelfile": f"# served by Paceline {__version__}\nFROM {card['name']}\n",
+        "parameters": "",
+        "template": template,
+        "details": card["details"],
+        "model_info": {"general.architecture": family, f"{family}.context_length": length},
+        "capabilities": [name for name, given in has.items() if given],
+    }
+
+
+def pulled(fields: Mapping[str, Any]) -> Response:
+    if fields.get("stream") is False:
+        return JSONResponse({"status": "success"})
+    return Response(b'{"status":"success"}\n', media_type=LINES)
 
 
 def _described(state: AppState) -> dict[str, Any]:
     backend = state.backend
-    details = _details(state)
-    family = details["family"]
-    info: dict[str, Any] = {"general.architecture": family, f"{family}.context_length": backend.context_length}
-    if backend.embedding_size is not None:
-        info[f"{family}.embedding_length"] = backend.embedding_size
-    return {
-        "license": "",
-        "modelfile": f"# served by Paceline {__version__}\nFROM {state.model_name}\n",
-        "parameters": "",
-        "template": backend.tokenizer.chat_template or "{{ .Prompt }}",
-        "details": details,
-        "model_info": info,
-        "capabilities": capabilities(state),
-    }
-
-
-def capabilities(state: AppState) -> list[str]:
-    backend = state.backend
-    format = backend.answer_format
     template = backend.tokenizer.chat_template or ""
     has = {
         "completion": True,
         "vision": backend.takes_images,
         "tools": backend.takes_chat and "tools" in template,
-        "thinking": format.reasoning != "none",
+        "thinking": backend.answer_format.reasoning != "none",
         "embedding": backend.embedding_size is not None,
     }
-    return [name for name, given in has.items() if given]
+    card = _card(state, state.model_name)
+    described = description(card, template or "{{ .Prompt }}", backend.context_length, has)
+    if backend.embedding_size is not None:
+        described["model_info"][f"{card['details']['family']}.embedding_length"] = backend.embedding_size
+    return described

@@ -33,7 +33,7 @@ def agreed(names: Mapping[str, T | None]) -> T | None:
     given = [(name, value) for name, value in names.items() if value is not None]
     for name, value in given[1:]:
         if value != given[0][1]:
-            raise InvalidRequest(f"{name} is another name of {given[0][0]}; give one.", field=name)
+            raise InvalidRequest.at(name, f"is another name of {given[0][0]}; give one.")
     return given[0][1] if given else None
 
 

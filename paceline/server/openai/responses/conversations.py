@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
@@ -19,7 +19,7 @@ from paceline.server.http.errors import NotFound
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.openai.objects import ItemList
 from paceline.server.openai.responses.input import Find, input_items, new_id
-from paceline.server.openai.responses.store import Item, Segment, page
+from paceline.server.openai.responses.store import AskedPage, Item, Segment, page
 
 MOST_CONVERSATIONS = 1024
 MOST_BYTES = 64 << 20
@@ -177,14 +177,8 @@ def add_routes(router: APIRouter, conversations: Conversations, find_item: Find)
         return JSONResponse({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
     @router.get("/v1/conversations/{conversation_id}/items", responses=returns(ItemList))
-    async def list_conversation_items(
-        conversation_id: str,
-        limit: Annotated[int, Query(ge=1, le=100)] = 20,
-        order: Literal["asc", "desc"] = "desc",
-        after: str | None = None,
-    ) -> Response:
-        items = conversations.find(conversation_id).items
-        return JSONResponse(page(items if order == "asc" else items[::-1], limit, after))
+    async def list_conversation_items(conversation_id: str, page: AskedPage) -> Response:
+        return page.of(conversations.find(conversation_id).items)
 
     @router.post(
         "/v1/conversations/{conversation_id}/items", openapi_extra=body_schema(ItemsBody), responses=returns(ItemList)

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -29,7 +29,7 @@ from paceline.server.openai.responses.conversations import ConversationItems, Co
 from paceline.server.openai.responses.input import Conversation, conversation, input_items, new_id, shortened
 from paceline.server.openai.responses.output import Event, Output, failed, failure_code
 from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
-from paceline.server.openai.responses.store import Item, NotStored, ResponseStore, Segment, StoredResponse, page
+from paceline.server.openai.responses.store import AskedPage, Item, NotStored, ResponseStore, Segment, StoredResponse
 from paceline.server.openai.responses.tools import Tools, tools_of
 from paceline.server.state import AppState
 from paceline.types import RequestId
@@ -165,14 +165,8 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         return JSONResponse(dict(kept.response))
 
     @router.get("/v1/responses/{response_id}/input_items", responses=returns(ItemList))
-    async def list_input_items(
-        response_id: str,
-        limit: Annotated[int, Query(ge=1, le=100)] = 20,
-        order: Literal["asc", "desc"] = "desc",
-        after: str | None = None,
-    ) -> Response:
-        items = api.find(response_id).input
-        return JSONResponse(page(items if order == "asc" else items[::-1], limit, after))
+    async def list_input_items(response_id: str, page: AskedPage) -> Response:
+        return page.of(api.find(response_id).input)
 
     add_routes(router, api.conversations, api.store.item)
     return router

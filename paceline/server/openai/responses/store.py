@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Query
+from fastapi.responses import JSONResponse
 
 from paceline.errors import InvalidRequest
 from paceline.server.http.errors import NotFound
@@ -115,6 +118,21 @@ class ResponseStore:
             for item in segment.items:
                 if self._items.get(item["id"]) is item:
                     del self._items[item["id"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The part of a list of items that a request asks for."""
+
+    limit: Annotated[int, Query(ge=1, le=100)] = 20
+    order: Literal["asc", "desc"] = "desc"
+    after: str | None = None
+
+    def of(self, items: Sequence[Item]) -> JSONResponse:
+        return JSONResponse(page(items if self.order == "asc" else items[::-1], self.limit, self.after))
+
+
+AskedPage = Annotated[Page, Depends()]
 
 
 def page(items: Sequence[Item], limit: int, after: str | None) -> dict[str, Any]:
