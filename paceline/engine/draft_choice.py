@@ -28,6 +28,7 @@ PROMISING = 1.3  # times the tokens of a step without offers: worth another meas
 FIRST_WAIT, LONGEST_WAIT = 16, 4096  # promising offers that are declined before one is taken; doubled each time
 SAMPLES = 7  # step times kept for each batch size and length: their median counts
 STALE = 32  # steps after which one step's time counts for less; doubled by each further time
+RECONSIDER = 8  # steps that are not worth waiting for, before an equal hope is weighed again
 
 
 class _BatchSize:
@@ -39,9 +40,11 @@ class _BatchSize:
         self.clock = 0  # steps
         self.declined = 0
         self.wait = FIRST_WAIT
+        self.hopeless: tuple[float, int] = (0.0, 0)  # draft tokens not worth waiting for, and for how many more steps
 
     def add(self, length: int, seconds: float) -> None:
         self.clock += 1
+        self.hopeless = (0.0, 0)
         self.seconds.setdefault(length, deque(maxlen=SAMPLES)).append(seconds)
         self.timed[length] = self.clock
 
@@ -66,17 +69,13 @@ class _BatchSize:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    drafts: tuple[Draft, ...]
+    taken: Mapping[int, int]  # by place: draft tokens from the host
     tokens: float  # expected of the step
-    value: float  # the same per second
+    seconds: float
 
     @property
-    def from_host(self) -> bool:
-        return any(draft.tokens for draft in self.drafts)
-
-    @property
-    def seconds(self) -> float:
-        return self.tokens / self.value
+    def value(self) -> float:
+        return self.tokens / self.seconds
 
 
 class DraftChoice:
@@ -97,13 +96,26 @@ class DraftChoice:
         if not self.proposers:
             return False
         seqs = list(seqs)
-        lengths = tuple(0 if seq.draft.tokens else seq.draft.length for seq in seqs)
-        if self._grammars_are_slow(seqs, lengths, model) and not self._offers(seqs, peek=True, grammars=False):
-            return False  # before the grammars are asked, which takes longer than all else here
-        peeks = self._offers(seqs, peek=True)
+        ruled = [seq for seq in seqs if seq.grammar is not None]
+        peeks = self._offers(seqs, peek=True, grammars=not ruled)
+        if ruled and (peeks or not self._grammars_are_slow(ruled, seqs, model)):
+            peeks = self._offers(seqs, peek=True)  # only then: to ask a grammar takes longer than all else here
         if not peeks:
             return False
-        return self._best(seqs, lengths, peeks, model, counts=False).from_host
+        lengths = tuple(0 if seq.draft.tokens else seq.draft.length for seq in seqs)
+        hope = sum(_gains(offer.rates)[-1] for offer in peeks.values())
+        if any(lengths) or any(seqs[place].speculation.draft_length for place in peeks):
+            return bool(self._best(seqs, lengths, peeks, model, counts=False))
+        if hope < (WORTH - 1) * len(seqs):  # even if drafts cost nothing
+            return False
+        here = self._sizes.setdefault(model.size(len(seqs)), _BatchSize())
+        known, left = here.hopeless
+        if left and hope <= WORTH * known:
+            here.hopeless = (known, left - 1)
+            return False
+        pays = bool(self._best(seqs, lengths, peeks, model, counts=False))
+        here.hopeless = (0.0, 0) if pays else (hope, RECONSIDER)
+        return pays
 
     def choose(
         self, seqs: Sequence[sequence.Sequence], lengths: Sequence[int], model: DraftLengths
@@ -112,7 +124,15 @@ class DraftChoice:
         offers = self._offers(seqs) if self.proposers else {}
         if not offers:
             return tuple(Draft(model.method, length) if length else NO_DRAFT for length in lengths)
-        chosen = self._best(seqs, lengths, offers, model).drafts
+        taken = self._best(seqs, lengths, offers, model)
+        chosen = tuple(
+            Draft(offers[place].method, taken[place], offers[place].tokens[: taken[place]])
+            if place in taken
+            else Draft(model.method, length)
+            if length
+            else NO_DRAFT
+            for place, length in enumerate(lengths)
+        )
         before, after = max(lengths), max(draft.length for draft in chosen)
         if before != after:
             model.recount(before, after)
@@ -132,10 +152,10 @@ class DraftChoice:
                 if proposer.method == "grammar" and not grammars:
                     continue
                 offer = proposer.peek(seq) if peek else proposer.offer(seq)
-                if offer is not None and (best is None or _gain(offer.rates) > _gain(best.rates)):
+                if offer is not None and (best is None or _gains(offer.rates)[-1] > _gains(best.rates)[-1]):
                     best = offer
             if best is not None and (room := min(seq.max_draft_length - peek, self.longest)) > 0:
-                found[place] = Offer(best.method, best.tokens[:room], best.rates[:room])
+                found[place] = best if len(best.tokens) <= room else best.cut(room)
         return found
 
     def _proposers(self, methods: tuple[SpeculationMethod, ...]) -> tuple[HostProposer, ...]:
@@ -145,11 +165,10 @@ class DraftChoice:
         return known
 
     def _grammars_are_slow(
-        self, seqs: Sequence[sequence.Sequence], lengths: Sequence[int], model: DraftLengths
+        self, ruled: Sequence[sequence.Sequence], seqs: Sequence[sequence.Sequence], model: DraftLengths
     ) -> bool:
         """Would even one draft token of the few grammars here slow down the others (`_spares`)?"""
-        ruled = [seq for seq in seqs if seq.grammar is not None]
-        if not ruled or 2 * len(ruled) >= len(seqs) or any(lengths):
+        if 2 * len(ruled) >= len(seqs) or any(seq.drafts_on_device for seq in seqs):
             return False
         if any(seq.speculation.draft_length for seq in ruled):  # fixed: whatever it costs
             return False
@@ -164,56 +183,45 @@ class DraftChoice:
         model: DraftLengths,
         *,
         counts: bool = True,
-    ) -> _Option:
-        size = model.size(len(seqs))
-        here = self._sizes.setdefault(size, _BatchSize())
-        heads = [model.expected(seq, length) for seq, length in zip(seqs, lengths, strict=True)]
+    ) -> Mapping[int, int]:
+        """By place: the draft tokens to take from the host; the others draft as `lengths` say."""
+        here = self._sizes.setdefault(model.size(len(seqs)), _BatchSize())
         most = min(model.buckets.longest_draft(len(seqs), LONGEST_DRAFT, MOST_DRAFTED), self.longest)
         longest = min(max(len(offer.tokens) for offer in offers.values()), most)
         limits = [0, *(length for length in LENGTHS if length < longest), longest]
+        heads = [model.expected(seq, length) if length else 0.0 for seq, length in zip(seqs, lengths, strict=True)]
+        gains = {place: _gains(offer.rates) for place, offer in offers.items()}
+        expected = len(seqs) + sum(heads)
         costs = self._points(seqs, model)
-        options = [self._option(seqs, lengths, heads, offers, limit, model, size, costs) for limit in limits]
-        without, *others = options
-        sparing = [option for option in others if _spares(option, without)]
-        best = max(sparing or others, key=lambda option: option.value)
+
+        def option(limit: int) -> _Option:
+            """Offers count for up to `limit` tokens. A sequence with a fixed draft length takes its better proposal
+            whatever it costs."""
+            taken, total = {}, expected
+            for place, mine in gains.items():
+                fixed = seqs[place].speculation.draft_length
+                count = min(limit if fixed is None else fixed, len(mine) - 1)
+                if mine[count] > heads[place]:
+                    taken[place] = count
+                    total += mine[count] - heads[place]
+            head = 0
+            if any(lengths):
+                head = max((length for place, length in enumerate(lengths) if place not in taken), default=0)
+            cost = self._cost(model.size(len(seqs)), head, max(taken.values(), default=0), model, costs)
+            return _Option(taken, total, cost)
+
+        without, *others = map(option, limits)
+        sparing = [each for each in others if _spares(each, without, offers, len(seqs))]
+        best = max(sparing or others, key=lambda each: each.value)
         if sparing and best.value >= WORTH * without.value:
             here.wait, here.declined = FIRST_WAIT, 0
-            return best
+            return best.taken
         if counts and best.tokens >= PROMISING * without.tokens:
             here.declined += 1
             if here.declined >= here.wait:
                 here.wait, here.declined = min(2 * here.wait, LONGEST_WAIT), 0
-                return best
-        return without
-
-    def _option(
-        self,
-        seqs: Sequence[sequence.Sequence],
-        lengths: Sequence[int],
-        heads: Sequence[float],
-        offers: Mapping[int, Offer],
-        limit: int,
-        model: DraftLengths,
-        size: int,
-        costs: Mapping[int, float],
-    ) -> _Option:
-        """A step in which offers count for up to `limit` tokens. A sequence with a fixed draft length takes its better
-        proposal whatever it costs."""
-        drafts, total = [], 0.0
-        for place, (seq, length) in enumerate(zip(seqs, lengths, strict=True)):
-            draft, gain = (Draft(model.method, length) if length else NO_DRAFT), heads[place]
-            offer = offers.get(place)
-            if offer is not None:
-                fixed = seq.speculation.draft_length
-                taken = min(limit if fixed is None else fixed, len(offer.tokens))
-                mine = _gain(offer.rates[:taken])
-                if taken and mine > gain:
-                    draft, gain = Draft(offer.method, taken, offer.tokens[:taken]), mine
-            drafts.append(draft)
-            total += 1 + gain
-        head = max((draft.length for draft in drafts if not draft.tokens), default=0)
-        host = max((len(draft.tokens) for draft in drafts), default=0)
-        return _Option(tuple(drafts), total, total / self._cost(size, head, host, model, costs))
+                return best.taken
+        return without.taken
 
     # -- costs
 
@@ -261,21 +269,20 @@ def waits_for_grammars(seqs: Collection[sequence.Sequence]) -> bool:
     return ruled > 0 and 2 * ruled >= len(seqs)
 
 
-def _spares(option: _Option, without: _Option) -> bool:
+def _spares(option: _Option, without: _Option, offers: Mapping[int, Offer], seqs: int) -> bool:
     """A few answers with grammars do not slow down the free streams around them, however many tokens that would bring
     them: their drafts are taken where they cost next to nothing. Prompt lookup may pay for more: it brings more."""
-    ruled = sum(draft.method == "grammar" for draft in option.drafts if draft.tokens)
-    others = sum(draft.method != "grammar" for draft in option.drafts if draft.tokens)
-    return bool(others) or 2 * ruled >= len(option.drafts) or option.seconds <= SPARING * without.seconds
+    ruled = sum(offers[place].method == "grammar" for place in option.taken)
+    return ruled < len(option.taken) or 2 * ruled >= seqs or option.seconds <= SPARING * without.seconds
 
 
-def _gain(rates: Sequence[float]) -> float:
-    """Draft tokens that are expected to be accepted."""
-    reach, total = 1.0, 0.0
+def _gains(rates: Sequence[float]) -> list[float]:
+    """By length: draft tokens that are expected to be accepted."""
+    reach, totals = 1.0, [0.0]
     for rate in rates:
         reach *= rate
-        total += reach
-    return total
+        totals.append(totals[-1] + reach)
+    return totals
 
 
 def _expected(points: Mapping[int, float], length: int) -> float:

@@ -43,9 +43,8 @@ class Rates:
         self.hits[kind] = self.hits[kind] * forget + hit
         self.trials[kind] = self.trials[kind] * forget + 1
 
-    def rates(self, prior: Sequence[float], weight: float) -> list[float]:
-        columns = zip(self.hits, self.trials, prior, strict=True)
-        return [(hits + weight * rate) / (trials + weight) for hits, trials, rate in columns]
+    def rate(self, kind: int, prior: float, weight: float) -> float:
+        return (self.hits[kind] + weight * prior) / (self.trials[kind] + weight)
 
 
 class AnswerPool:
@@ -76,7 +75,7 @@ class AnswerPool:
 class LookupState:
     """What a sequence has said, and where it stands in earlier text. It depends on tokens only: preemption keeps it."""
 
-    __slots__ = ("followers", "own", "rates", "read")
+    __slots__ = ("best", "followers", "own", "rates", "read")
 
     def __init__(self, seq: sequence.Sequence, answers: Sequence[TokenIndex]) -> None:
         base = seq.request.lookup_index
@@ -84,17 +83,17 @@ class LookupState:
         self.followers = [Follower(self.own, repeats=True), *map(Follower, reversed(answers))]
         self.rates = Rates()
         self.read = 0  # generated tokens so far
-        for follower in self.followers:
-            follower.position, follower.length = follower.index.match(self.own.tokens)
+        self.best: Follower | None = None  # the longest occurrence that goes on
+        self.follow()
 
-    @property
-    def best(self) -> Follower | None:
-        """The longest occurrence that goes on."""
-        best = None
+    def follow(self) -> None:
+        """The text is new, or has one more token."""
+        text, best = self.own.tokens, None
         for follower in self.followers:
+            follower.follow(text)
             if follower.length and (best is None or follower.length > best.length) and follower.next is not None:
                 best = follower
-        return best
+        self.best = best
 
 
 class LookupProposer(HostProposer):
@@ -107,31 +106,37 @@ class LookupProposer(HostProposer):
 
     def offer(self, seq: sequence.Sequence) -> Offer | None:
         state = self._update(seq)
-        best = state.best
-        return None if best is None else self._offered(state, best, 0)
+        return None if state.best is None else self._offered(state, state.best, 0)
 
     def peek(self, seq: sequence.Sequence) -> Offer | None:
         state = self._update(seq)
-        best = state.best
-        return None if best is None else self._offered(state, best, 1)
+        return None if state.best is None else self._offered(state, state.best, 1)
 
     def _offered(self, state: LookupState, best: Follower, skipped: int) -> Offer | None:
         """What stands behind an occurrence, without the first tokens, which must come first."""
-        by_class = state.rates.rates(self._all.rates(PRIOR, PRIOR_WEIGHT), SEQUENCE_WEIGHT)
-        tokens = best.following(self.longest + skipped)
-        rates: list[float] = []
-        reach = 1.0
-        for place in range(len(tokens)):
-            rate = by_class[_class(best.length + place)]
-            reach *= rate
-            if reach < UNLIKELY:
-                break
-            rates.append(rate)
+        rates = self._rates(state, best.length, self.longest + skipped)
         if len(rates) <= skipped:
+            return None
+        tokens = best.following(len(rates))
+        if len(tokens) <= skipped:
             return None
         if skipped:
             rates[skipped] *= rates[0]
-        return Offer(self.method, tuple(tokens[skipped : len(rates)]), tuple(rates[skipped:]))
+        return Offer(self.method, tuple(tokens[skipped:]), tuple(rates[skipped : len(tokens)]))
+
+    def _rates(self, state: LookupState, length: int, most: int) -> list[float]:
+        """How likely an occurrence of this length goes on, token by token, as far as that is likely at all."""
+        rates: list[float] = []
+        reach = 1.0
+        for kind in range(_class(length), len(PRIOR)):
+            rate = state.rates.rate(kind, self._all.rate(kind, PRIOR[kind], PRIOR_WEIGHT), SEQUENCE_WEIGHT)
+            end = most if kind == len(CLASSES) else min(most, CLASSES[kind] - length)
+            while len(rates) < end:
+                reach *= rate
+                if reach < UNLIKELY:
+                    return rates
+                rates.append(rate)
+        return rates
 
     def _update(self, seq: sequence.Sequence) -> LookupState:
         """Read what the sequence has said since the last call."""
@@ -139,10 +144,9 @@ class LookupProposer(HostProposer):
         if state is None:
             pooled = self.pool is not None and seq.prompt.cached
             state = seq.lookup = LookupState(seq, self.pool.of(seq.prompt.scope) if pooled and self.pool else ())
-        if state.read < len(seq.generated):
-            for token in seq.generated[state.read :]:
-                self._read(state, token)
-            state.read = len(seq.generated)
+        while state.read < len(seq.generated):
+            self._read(state, seq.generated[state.read])
+            state.read += 1
         return state
 
     def _read(self, state: LookupState, token: int) -> None:
@@ -152,8 +156,7 @@ class LookupProposer(HostProposer):
             state.rates.add(kind, hit, FORGET)
             self._all.add(kind, hit, FORGET_ALL)
         state.own.append(token)
-        for follower in state.followers:
-            follower.follow(state.own.tokens)
+        state.follow()
 
     def finished(self, seq: sequence.Sequence) -> None:
         if self.pool is not None and seq.prompt.cached and seq.finished in ("stop", "length"):

@@ -30,6 +30,9 @@ class Offer:
     tokens: tuple[int, ...]
     rates: tuple[float, ...]
 
+    def cut(self, length: int) -> Offer:
+        return Offer(self.method, self.tokens[:length], self.rates[:length])
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:

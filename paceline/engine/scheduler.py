@@ -111,7 +111,7 @@ class Scheduler:
         """Should the step in flight, of these sequences, be read before the next plan?"""
         if self.isolation.active:
             return True
-        if not self.draft_choice.proposers:
+        if not self.draft_choice.proposers or all(seq.speculation.draft_length == 0 for seq in seqs):
             return False
         return self.draft_choice.wants_tokens([seq for seq in seqs if seq.is_decoding], self.draft_lengths)
 

@@ -18,7 +18,7 @@ MOST_INDEXED = 1 << 16  # tokens of a text: about 150 bytes each
 class TokenIndex:
     """`tokens`, of which every run of three is indexed, but for the last one: a text's end does not match itself."""
 
-    __slots__ = ("_base", "_before", "_latest", "tokens")
+    __slots__ = ("_base", "_before", "_begun", "_latest", "tokens")
 
     def __init__(self, tokens: Sequence[int] = ()) -> None:
         """Of a longer text, the last tokens are taken."""
@@ -26,13 +26,14 @@ class TokenIndex:
         self._latest: dict[int, int] = {}  # by run: the position behind it
         self._before: list[int] = []  # by position: that of the same run before; 0: none
         self._base: TokenIndex | None = None
+        self._begun = 0  # tokens of the base
         self.extend(tokens[-MOST_INDEXED:])
 
     def fork(self) -> TokenIndex:
         """A text that begins like this one, which must not grow any more."""
         new = TokenIndex()
         new.tokens = list(self.tokens)
-        new._base = self
+        new._base, new._begun = self, len(self)
         return new
 
     def __len__(self) -> int:
@@ -43,14 +44,14 @@ class TokenIndex:
             self.append(token)
 
     def append(self, token: int) -> None:
-        tokens = self.tokens
-        end, base = len(tokens), self._base
-        begun = 0 if base is None else len(base)
-        if end >= RUN and end - begun < MOST_INDEXED:
+        tokens, before = self.tokens, self._before
+        end = len(tokens)
+        place = end - self._begun
+        if end >= RUN and place < MOST_INDEXED:
             run = (tokens[-3] << 2 * BITS) | (tokens[-2] << BITS) | tokens[-1]
-            while len(self._before) < end - begun:
-                self._before.append(0)
-            self._before.append(self._find(run))
+            if len(before) < place:
+                before += [0] * (place - len(before))
+            before.append(self._find(run))
             self._latest[run] = end
         tokens.append(token)
 
@@ -63,6 +64,8 @@ class TokenIndex:
         if len(text) < RUN:
             return 0, 0
         position = self._find((text[-3] << 2 * BITS) | (text[-2] << BITS) | text[-1])
+        if not position:
+            return 0, 0
         best, longest = 0, 0
         left = CANDIDATES
         while position and left and longest < FURTHEST:
@@ -87,7 +90,7 @@ class TokenIndex:
         base = self._base
         if base is None:
             return self._before[position]
-        return self._before[position - len(base)] if position >= len(base) else base._before[position]
+        return self._before[position - self._begun] if position >= self._begun else base._before[position]
 
 
 class Follower:

@@ -9,7 +9,7 @@ import pytest
 
 from paceline.cache.shape_buckets import EXACT
 from paceline.engine import sequence
-from paceline.engine.draft_choice import FIRST_WAIT, LENGTHS, STALE, DraftChoice
+from paceline.engine.draft_choice import FIRST_WAIT, LENGTHS, RECONSIDER, STALE, DraftChoice
 from paceline.engine.draft_length import ENOUGH, DraftLengths
 from paceline.engine.proposer import NO_DRAFT, Draft, HostProposer, Offer
 from paceline.engine.speculation_policy import SpeculationMode
@@ -149,6 +149,31 @@ def test_few_grammars_draft_only_what_does_not_slow_down_the_others(ruled: int, 
     assert choice.wants_tokens(rows, model) is taken
     assert bool(proposer.asked) is taken, "to ask takes time"
     assert any(draft.tokens for draft in choose(choice, rows, (0,) * 9, model)) is taken
+
+
+def test_what_is_not_worth_waiting_for_is_weighed_again_when_something_has_changed() -> None:
+    def declined() -> tuple[DraftChoice, Fixed, list[Any]]:
+        proposer = Fixed()
+        choice, rows = DraftChoice([proposer]), [seq(("lookup",)) for _ in range(8)]
+        for length in LENGTHS:
+            choice.timed(8, 0, length, 1.6)
+        for row in rows[:1]:
+            proposer.give(row, 4, 0.9)
+        assert not choice.wants_tokens(rows, measured(seqs=8))
+        return choice, proposer, rows
+
+    choice, proposer, rows = declined()
+    for row in rows[1:]:
+        proposer.give(row, 4, 0.9)
+    assert choice.wants_tokens(rows, measured(seqs=8))  # more is offered
+    choice, _, rows = declined()
+    for length in LENGTHS:
+        for _ in range(7):
+            choice.timed(8, 0, length, 1.1)
+    assert choice.wants_tokens(rows, measured(seqs=8))  # a step was faster
+    choice, _, rows = declined()
+    slower = measured(1.5, seqs=8)
+    assert [choice.wants_tokens(rows, slower) for _ in range(RECONSIDER + 1)] == [False] * RECONSIDER + [True]
 
 
 def test_beside_few_grammars_that_are_too_slow_others_still_draft() -> None:
