@@ -24,6 +24,7 @@ PRIOR = (0.3, 0.5, 0.7, 0.9)  # of each class: how often it goes on, before anyt
 PRIOR_WEIGHT = 20.0
 SEQUENCE_WEIGHT = 8.0  # tokens' worth of trust in all sequences' rate for a single one
 FORGET, FORGET_ALL = 0.98, 0.999  # per token
+QUIET, SELDOM = 16, 4  # after so many tokens without an occurrence, a step in flight is looked at every few tokens
 UNLIKELY = 0.1  # a draft ends where the probability that it gets so far is lower
 GENERATION = 1 << 14  # tokens of a tenant's answers; as many older ones are kept beside them
 MOST_POOLED = 1 << 18  # tokens of all tenants' answers
@@ -75,7 +76,7 @@ class AnswerPool:
 class LookupState:
     """What a sequence has said, and where it stands in earlier text. It depends on tokens only: preemption keeps it."""
 
-    __slots__ = ("best", "followers", "own", "rates", "read")
+    __slots__ = ("best", "followers", "own", "quiet", "rates", "read")
 
     def __init__(self, seq: sequence.Sequence, answers: Sequence[TokenIndex]) -> None:
         base = seq.request.lookup_index
@@ -83,6 +84,7 @@ class LookupState:
         self.followers = [Follower(self.own, repeats=True), *map(Follower, reversed(answers))]
         self.rates = Rates()
         self.read = 0  # generated tokens so far
+        self.quiet = 0  # tokens since there was an occurrence
         self.best: Follower | None = None  # the longest occurrence that goes on
         self.follow()
 
@@ -94,6 +96,7 @@ class LookupState:
             if follower.length and (best is None or follower.length > best.length) and follower.next is not None:
                 best = follower
         self.best = best
+        self.quiet = 0 if best is not None else self.quiet + 1
 
 
 class LookupProposer(HostProposer):
@@ -109,6 +112,9 @@ class LookupProposer(HostProposer):
         return None if state.best is None else self._offered(state, state.best, 0)
 
     def peek(self, seq: sequence.Sequence) -> Offer | None:
+        state: LookupState | None = seq.lookup
+        if state is not None and state.quiet >= QUIET and len(seq.generated) - state.read < SELDOM:
+            return None
         state = self._update(seq)
         return None if state.best is None else self._offered(state, state.best, 1)
 

@@ -51,8 +51,9 @@ class TokenIndex:
             run = (tokens[-3] << 2 * BITS) | (tokens[-2] << BITS) | tokens[-1]
             if len(before) < place:
                 before += [0] * (place - len(before))
-            before.append(self._find(run))
-            self._latest[run] = end
+            latest = self._latest
+            before.append(latest.get(run, 0) if self._base is None else self._find(run))
+            latest[run] = end
         tokens.append(token)
 
     def _find(self, run: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from paceline.engine import lookup
-from paceline.engine.lookup import CLASSES, PRIOR, AnswerPool, LookupProposer
+from paceline.engine.lookup import CLASSES, PRIOR, QUIET, AnswerPool, LookupProposer
 from paceline.engine.sequence import EngineRequest
 from paceline.engine.sequence import Sequence as EngineSequence
 from paceline.engine.token_index import TokenIndex
@@ -52,6 +52,21 @@ def test_after_the_step_in_flight_the_offer_goes_on_behind_its_token() -> None:
     assert now is not None and then is not None
     assert then.tokens[:-1] == now.tokens[1:]
     assert then.rates[0] == pytest.approx(now.rates[0] * now.rates[1])
+
+
+def test_a_text_that_has_not_repeated_itself_for_long_is_looked_at_seldom() -> None:
+    proposer, row = LookupProposer(), seq(FILE, range(QUIET))
+    looks = []
+    for place in range(12):
+        assert proposer.peek(row) is None
+        looks.append(row.lookup.read == len(row.generated))
+        row.generated.append(1000 + place)
+    assert looks == [True, *[False, False, False, True] * 2, False, False, False]
+    seen = []
+    for token in FILE[:14]:
+        seen.append(proposer.peek(row) is not None)
+        row.generated.append(token)
+    assert not any(seen[:3]) and all(seen[9:]), "from the first occurrence on at every step"
 
 
 def test_what_a_sequence_says_is_compared_with_what_was_expected_though_nothing_is_drafted() -> None:
