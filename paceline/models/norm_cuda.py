@@ -1,7 +1,8 @@
 """CUDA kernels for norms and what comes with them: the sum before (residuals), the gate after (GatedDeltaNet).
 
-MLX takes two launches for each, about seven microseconds where one takes three, and a decode step has nearly a hundred
-of them. A row's result does not depend on how many rows there are, so that batched equals alone in every type.
+MLX takes two launches for each, on an H200 five to seven microseconds together, and a decode step of a hybrid with 32
+layers has nearly ninety of them. A row's result does not depend on how many rows there are, so that batched equals
+alone in every type.
 The plain form is the reference: the start-up check compares the two on the machine.
 """
 
