@@ -40,11 +40,12 @@ class _BatchSize:
         self.clock = 0  # steps
         self.declined = 0
         self.wait = FIRST_WAIT
+        self.slow = 0  # steps for which drafts of a few grammars are known to be slow
         self.hopeless: tuple[float, int] = (0.0, 0)  # draft tokens not worth waiting for, and for how many more steps
 
     def add(self, length: int, seconds: float) -> None:
         self.clock += 1
-        self.hopeless = (0.0, 0)
+        self.slow, self.hopeless = 0, (0.0, 0)
         self.seconds.setdefault(length, deque(maxlen=SAMPLES)).append(seconds)
         self.timed[length] = self.clock
 
@@ -96,7 +97,7 @@ class DraftChoice:
         if not self.proposers:
             return False
         seqs = list(seqs)
-        ruled = [seq for seq in seqs if seq.grammar is not None]
+        ruled = [seq for seq in seqs if seq.grammar is not None and seq.speculation.draft_length != 0]
         peeks = self._offers(seqs, peek=True, grammars=not ruled)
         if ruled and (peeks or not self._grammars_are_slow(ruled, seqs, model)):
             peeks = self._offers(seqs, peek=True)  # only then: to ask a grammar takes longer than all else here
@@ -172,8 +173,13 @@ class DraftChoice:
             return False
         if any(seq.speculation.draft_length for seq in ruled):  # fixed: whatever it costs
             return False
+        here = self._sizes.setdefault(model.size(len(seqs)), _BatchSize())
+        if here.slow:
+            here.slow -= 1
+            return True
         points = self._points(seqs, model)
-        return _expected(points, 1) > SPARING * _expected(points, 0)
+        here.slow = RECONSIDER if _expected(points, 1) > SPARING * _expected(points, 0) else 0
+        return here.slow > 0
 
     def _best(
         self,
