@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 
-from paceline.cache.kv_quantization import PARTS, KVQuantization, Quantized, views
+from paceline.cache.kv_quantization import KVQuantization, Quantized, views
 from paceline.cache.slot_plan import Change, Group, Placement, SlotPlan
 from paceline.errors import PacelineError
 
@@ -93,8 +93,9 @@ class LayerCache:
 class AttentionCache(LayerCache):
     """Keys and values of one attention layer, a padded buffer a group. Rolling back is committing a smaller length.
 
-    `stores` are keys and values, or, if they are quantized, the parts of keys and those of values, and then the first
-    of both as they were, if those are kept. Each is a list of buffers (rows, heads, slots, size), by group.
+    `stores` are keys and values, or, if they are quantized, lines of both, or the parts of keys and those of values,
+    and then the first of both as they were, if those are kept. Each is a list of buffers (rows, heads, slots, size), by
+    group.
     """
 
     def __init__(self, batch: Batch, slot_plan: SlotPlan, kv: KVQuantization | None = None) -> None:
@@ -102,8 +103,8 @@ class AttentionCache(LayerCache):
         self.slot_plan = slot_plan
         self.kv = kv
         self.exact = 0 if kv is None or slot_plan.window is not None else kv.start  # slots that are not quantized
-        count = 2 if kv is None else 2 * PARTS + (2 if self.exact else 0)
-        self.stores: list[list[mx.array]] = [[] for _ in range(count)]
+        self.inexact = 2 if kv is None else kv.arrays  # stores before those of exact slots
+        self.stores: list[list[mx.array]] = [[] for _ in range(self.inexact + (2 if self.exact else 0))]
 
     @property
     def filled(self) -> bool:
@@ -112,23 +113,26 @@ class AttentionCache(LayerCache):
 
     def sizes(self, capacity: int) -> list[int]:
         """Slots of each store's buffer. Exact ones have one more, where tokens behind them are written."""
-        return [slots + 1 if place >= 2 * PARTS else slots for place, slots in enumerate(self.ends(capacity))]
+        return [slots + 1 if place >= self.inexact else slots for place, slots in enumerate(self.ends(capacity))]
 
     def ends(self, slot: int) -> list[int]:
         """How many of the slots before this one each store has."""
-        return [min(slot, self.exact) if place >= 2 * PARTS else slot for place in range(len(self.stores))]
+        return [min(slot, self.exact) if place >= self.inexact else slot for place in range(len(self.stores))]
 
     @property
     def slot_bytes(self) -> tuple[int, int]:
         """Of a row's slot: in all stores but the exact ones, and in those."""
         sizes = [store[0].nbytes // (store[0].shape[0] * store[0].shape[2]) for store in self.stores]
-        return sum(sizes[: 2 * PARTS]), sum(sizes[2 * PARTS :])
+        return sum(sizes[: self.inexact]), sum(sizes[self.inexact :])
 
     @property
     def dense_bytes(self) -> int:
         """Of a slot's keys and values while attention has them dequantized; 0: they are not quantized."""
         if self.kv is None or not self.filled:
             return 0
+        if (lines := self.kv.lines) is not None:
+            heads, words = self.stores[0][0].shape[1::2]
+            return 2 * heads * lines.head_dim(self.kv, words) * lines.dtype.size
         scales = (self.stores[1][0], self.stores[4][0])
         return sum(part.shape[1] * part.shape[3] * self.kv.group_size * part.itemsize for part in scales)
 
@@ -157,14 +161,14 @@ class AttentionCache(LayerCache):
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[KeysOrValues, KeysOrValues]:
         new: tuple[mx.array, ...] = (keys, values)
         if self.kv is not None:
-            new = (*self.kv.quantize(keys), *self.kv.quantize(values), *(new if self.exact else ()))
+            new = (*self.kv.quantize_both(keys, values), *(new if self.exact else ()))
         if not self.filled:
             self._allocate(new)
         single = len(self.slot_plan.groups) == 1
         for index, group in enumerate(self.slot_plan.groups):
             for place, (store, part) in enumerate(zip(self.stores, new, strict=True)):
                 new_rows = part if single else part[group.rows]
-                store[index] = self._write(store[index], index, new_rows, exact=place >= 2 * PARTS)
+                store[index] = self._write(store[index], index, new_rows, exact=place >= self.inexact)
         if single:
             return self._view(0)
         return keys, values

@@ -16,7 +16,7 @@ from paceline.cache.layers import AttentionCache
 from paceline.cache.slot_plan import AUTO, LAYOUTS, ROWS, Grouping
 from paceline.engine.forward import DEVICES
 from paceline.errors import LoadError
-from paceline.models import attention_cuda, check
+from paceline.models import attention_cuda, check, kv_lines_cuda
 from paceline.models.adapter import Adapted, buckets_for
 from paceline.models.files import one_line
 from paceline.models.loader import LoadedModel
@@ -74,7 +74,7 @@ def quantize_kv(model: LoadedModel, grouping: Grouping, kv: KVQuantization) -> f
             f"{refused}: its heads have {', '.join(map(str, wrong))} numbers, which groups of {kv.group_size} do not "
             f"divide. {instead}"
         )
-    kv = language.kv = with_kernel(language, kv, sizes)
+    kv = language.kv = in_lines(language, kv, sizes)
     try:
         apart = max(check.company_error(language, form) for form in check.forms(grouping))
         error = max(check.batched_error(language, form) or 0.0 for form in check.forms(grouping))
@@ -97,19 +97,20 @@ def quantize_kv(model: LoadedModel, grouping: Grouping, kv: KVQuantization) -> f
 def use_quantized_kv(model: LoadedModel, kv: KVQuantization, error: float) -> None:
     """As checked before."""
     language = model.language
-    language.kv = kv if kv.kernel else with_kernel(language, kv, _head_sizes(language))
+    language.kv = kv if kv.lines is not None else in_lines(language, kv, _head_sizes(language))
     family = model.config["model_type"]
     log.info("keys and values of %s have %s: logits differ by %.2g of the largest", family, kv, error)
 
 
-def with_kernel(language: Adapted, kv: KVQuantization, sizes: Collection[int]) -> KVQuantization:
-    """Read by our kernel, where it gives what plain operations give for heads of these sizes that it takes."""
-    dtype = language.dtype
-    known = [size for size in sizes if language.ragged and attention_cuda.fits_packed(dtype, size, kv)]
-    wrong = [size for size in known if not attention_cuda.agrees(dtype, size, kv)]
-    if wrong:
-        log.warning("our kernel disagrees with plain attention to keys and values of %s, and is not used for them", kv)
-    return replace(kv, kernel=bool(known) and not wrong)
+def in_lines(language: Adapted, kv: KVQuantization, sizes: Collection[int]) -> KVQuantization:
+    """For our kernels, where heads are of one size that they take and they give what plain operations give."""
+    dtype, size = language.dtype, max(sizes, default=0)
+    if not language.ragged or len(sizes) != 1 or not attention_cuda.fits_packed(dtype, size, kv):
+        return kv
+    if not kv_lines_cuda.agrees(dtype, size, kv):
+        log.warning("our kernels for keys and values of %s disagree with plain operations, and are not used", kv)
+        return kv
+    return replace(kv, lines=kv_lines_cuda.CudaLines(dtype))
 
 
 def _head_sizes(language: Adapted) -> set[int]:

@@ -329,8 +329,15 @@ def attention(
         ours = isinstance(mask, RaggedMask) and attention_cuda.fits(queries.dtype, queries.shape[-1])
         if ours and attention_cuda.reads(queries, keys, values):
             return attention_cuda.attention(queries, keys, values, mask.ends, scale, window=mask.window, sinks=sinks)
-        few = queries.shape[1] * queries.shape[2] <= FEW * keys.parts[0].shape[1] and not ours
-        if few and sinks is None and keys.exact is None and not isinstance(mask, str):
+        few = queries.shape[1] * queries.shape[2] <= FEW * keys.parts[0].shape[1]
+        if (
+            few
+            and not ours
+            and keys.form.lines is None
+            and sinks is None
+            and keys.exact is None
+            and not isinstance(mask, str)
+        ):
             return _quantized_attention(queries, keys, values, scale, mask)
         if queries.shape[0] > 1:
             return _row_by_row(queries, keys, values, scale, mask, sinks)

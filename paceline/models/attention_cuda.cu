@@ -34,89 +34,61 @@ const unsigned query_tile = shared_address(shared);
 const unsigned key_tiles = query_tile + Queries * LineBytes;
 
 #ifdef QUANTIZED
-// Packed lines come to shared memory, a thread's own 16-byte pieces of every `RawStep`th line, with their scales and
-// biases in its registers. When they are there, the same thread dequantizes them into the tile, and asks for its pieces
-// of the next one: copies need no barrier. Slots that no query of the block may read become zeros, as a scale of 0 makes.
+// Packed lines (cache/kv_quantization) come to shared memory, a thread's own 16-byte pieces of every `RawStep`th one, with
+// their scales and biases in its registers. When they are there, the same thread dequantizes them into the tile, and asks
+// for its pieces of the next one: copies need no barrier. Slots that no query of the block may read become zeros, as a
+// scale of 0 makes.
 static_assert(Stages == 1, "packed pieces are the stage before the tile");
 constexpr int RawPieces = D * Bits / 128, PerRaw = 16 / Bits;  // of a line; pieces of the tile in one of them
 constexpr int RawAcross = Threads / KeyTile > Bits / 2 ? Threads / KeyTile : Bits / 2;  // 8 lanes write to all banks
 constexpr int RawStep = Threads / RawAcross, RawLines = KeyTile / RawStep, RawColumns = RawPieces / RawAcross;
-constexpr int Raws = RawLines * RawColumns;
+constexpr int Raws = RawLines * RawColumns, Words = D * Bits / 32, Groups = D / Group;
 static_assert(KeyTile % RawStep == 0 && RawPieces % RawAcross == 0 && Group % (128 / Bits) == 0, "pieces do not divide");
 const int raw_line = thread / RawAcross, raw_piece = thread % RawAcross;
 const unsigned raw_keys = key_tiles + 2 * TileBytes + thread * 16, raw_values = raw_keys + Raws * Threads * 16;
 unsigned key_affine[Raws], value_affine[Raws];  // a scale and a bias each
-auto load = [&](unsigned to, unsigned (&affine)[Raws], const uint32_t* head, const T* scale, const T* bias,
-                long long stride, long long scale_stride, long long bias_stride, int tile) {
+const uint32_t* const head_lines = lines + row * lines_strides[0] + kv_head * lines_strides[1];
+auto load = [&](unsigned to, unsigned (&affine)[Raws], int place, int tile) {
+    if (tile < range.stop) {
 #pragma unroll
-    for (int i = 0; i < RawLines; ++i) {
-        const int slot = tile * KeyTile + raw_line + i * RawStep;
-        const bool wanted = slot >= range.low && slot < range.high;
+        for (int i = 0; i < RawLines; ++i) {
+            const int slot = tile * KeyTile + raw_line + i * RawStep;
+            const bool wanted = slot >= range.low && slot < range.high;
+            const uint32_t* const from = head_lines + slot * lines_strides[2];
 #pragma unroll
-        for (int j = 0; j < RawColumns; ++j) {
-            const int piece = raw_piece + j * RawAcross, n = i * RawColumns + j, part = piece * (128 / Bits) / Group;
-            copy_async(to + n * Threads * 16, head + slot * stride + piece * 4, wanted);
-            affine[n] = wanted ? bits_of(scale + slot * scale_stride + part) |
-                    bits_of(bias + slot * bias_stride + part) << 16 : 0u;
+            for (int j = 0; j < RawColumns; ++j) {
+                const int piece = raw_piece + j * RawAcross, n = i * RawColumns + j;
+                copy_async(to + n * Threads * 16, from + place * Words + piece * 4, wanted);
+                affine[n] = wanted ? from[2 * Words + place * Groups + piece * (128 / Bits) / Group] : 0u;
+            }
         }
     }
+    commit_copies();
 };
-auto dequantize = [&](unsigned from, const unsigned (&affine)[Raws], unsigned char* to) {
+auto dequantize_tile = [&](unsigned from, const unsigned (&affine)[Raws], unsigned char* to) {
 #pragma unroll
     for (int n = 0; n < Raws; ++n) {
         const int line = raw_line + n / RawColumns * RawStep, piece = (raw_piece + n % RawColumns * RawAcross) * PerRaw;
-        const float factor = widen(affine[n] & 0xffffu, T()), offset = fmaf(-Above, factor, widen(affine[n] >> 16, T()));
-        const uint4 packed = shared_pieces[(from - query_tile) / 16 + n * Threads];
-        const unsigned words[4] = {packed.x, packed.y, packed.z, packed.w};
+        uint4 eights[PerRaw];
+        dequantize<Bits>(eights, shared_pieces[(from - query_tile) / 16 + n * Threads], affine[n], T());
 #pragma unroll
         for (int k = 0; k < PerRaw; ++k) {
-            // Eight numbers: the bytes of `low` and `high` in turn (4 bits), or those of one after the other's (8).
-            const unsigned low = Bits == 4 ? words[k] & 0x0f0f0f0fu : words[2 * k % 4];
-            const unsigned high = Bits == 4 ? words[k] >> 4 & 0x0f0f0f0fu : words[(2 * k + 1) % 4];
-            float x[8];
-#pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                const unsigned word = (Bits == 4 ? i % 2 : i / 4) ? high : low;
-                x[i] = fmaf(byte_above(word, Bits == 4 ? i / 2 : i % 4), factor, offset);
-            }
-            const uint4 eight = make_uint4(
-                pack(x[0], x[1], T()), pack(x[2], x[3], T()), pack(x[4], x[5], T()), pack(x[6], x[7], T()));
-            *reinterpret_cast<uint4*>(to + line * LineBytes + swizzle<D>(line, piece + k) * 16) = eight;
+            *reinterpret_cast<uint4*>(to + line * LineBytes + swizzle<D>(line, piece + k) * 16) = eights[k];
         }
     }
 };
-const uint32_t* const key_head = keys + row * keys_strides[0] + kv_head * keys_strides[1];
-const uint32_t* const value_head = values + row * values_strides[0] + kv_head * values_strides[1];
-const T* const key_scales = key_scale + row * key_scale_strides[0] + kv_head * key_scale_strides[1];
-const T* const key_biases = key_bias + row * key_bias_strides[0] + kv_head * key_bias_strides[1];
-const T* const value_scales = value_scale + row * value_scale_strides[0] + kv_head * value_scale_strides[1];
-const T* const value_biases = value_bias + row * value_bias_strides[0] + kv_head * value_bias_strides[1];
-auto load_keys = [&](int tile) {
-    if (tile < range.stop) {
-        load(raw_keys, key_affine, key_head, key_scales, key_biases, keys_strides[2], key_scale_strides[2],
-             key_bias_strides[2], tile);
-    }
-    commit_copies();
-};
-auto load_values = [&](int tile) {
-    if (tile < range.stop) {
-        load(raw_values, value_affine, value_head, value_scales, value_biases, values_strides[2],
-             value_scale_strides[2], value_bias_strides[2], tile);
-    }
-    commit_copies();
-};
-load_keys(range.begin);
-load_values(range.begin);
+load(raw_keys, key_affine, 0, range.begin);
+load(raw_values, value_affine, 1, range.begin);
 auto await_keys = [&](int tile) {  // no warp reads the last tile's keys any more
     wait_copies<1>();
-    dequantize(raw_keys, key_affine, shared + Queries * LineBytes);
-    load_keys(tile + 1);
+    dequantize_tile(raw_keys, key_affine, shared + Queries * LineBytes);
+    load(raw_keys, key_affine, 0, tile + 1);
     __syncthreads();  // all keys are there, and no warp reads the last tile's values any more
 };
 auto await_values = [&](int tile) {
     wait_copies<1>();
-    dequantize(raw_values, value_affine, shared + Queries * LineBytes + TileBytes);
-    load_values(tile + 1);
+    dequantize_tile(raw_values, value_affine, shared + Queries * LineBytes + TileBytes);
+    load(raw_values, value_affine, 1, tile + 1);
     __syncthreads();  // all values are there, and no warp reads this tile's keys any more
 };
 #else

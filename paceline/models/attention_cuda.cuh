@@ -60,6 +60,26 @@ template <typename T>
 __device__ inline unsigned bits_of(const T* at) { return *reinterpret_cast<const unsigned short*>(at); }
 __device__ inline float widen(unsigned bits, __nv_bfloat16) { return __uint_as_float(bits << 16); }
 __device__ inline float widen(unsigned bits, __half) { return __half2float(__ushort_as_half((unsigned short)(bits))); }
+// Sixteen bytes of packed numbers of one group, as eights; `affine` is the group's scale, and its bias above that.
+template <int Bits, typename T>
+__device__ inline void dequantize(uint4 (&eights)[16 / Bits], const uint4 packed, unsigned affine, T) {
+    const float scale = widen(affine & 0xffffu, T()), offset = fmaf(-Above, scale, widen(affine >> 16, T()));
+    const unsigned words[4] = {packed.x, packed.y, packed.z, packed.w};
+#pragma unroll
+    for (int k = 0; k < 16 / Bits; ++k) {
+        // The bytes of `low` and `high` in turn (4 bits), or those of one after the other's (8).
+        const unsigned low = Bits == 4 ? words[k] & 0x0f0f0f0fu : words[2 * k % 4];
+        const unsigned high = Bits == 4 ? words[k] >> 4 & 0x0f0f0f0fu : words[(2 * k + 1) % 4];
+        float x[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const unsigned word = (Bits == 4 ? i % 2 : i / 4) ? high : low;
+            x[i] = fmaf(byte_above(word, Bits == 4 ? i / 2 : i % 4), scale, offset);
+        }
+        eights[k] = make_uint4(
+            pack(x[0], x[1], T()), pack(x[2], x[3], T()), pack(x[4], x[5], T()), pack(x[6], x[7], T()));
+    }
+}
 
 constexpr float Log2E = 1.4426950408889634f;
 #define NO_SCORE (-__int_as_float(0x7f800000))

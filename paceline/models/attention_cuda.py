@@ -15,14 +15,13 @@ faster: every block of them would do it again.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import mlx.core as mx
 
-from paceline.cache.kv_quantization import KVQuantization, Quantized
+from paceline.cache.kv_quantization import KVQuantization, Quantized, dense
 from paceline.models.cuda_kernel import CudaKernel, on_device
 
 HEAD_DIMS = (64, 96, 128, 256)
@@ -32,8 +31,6 @@ MOST_SPLITS = 128
 MOST_BYTES = 256 << 20  # of the splits' results
 FEW = 256  # queries that share keys: decode, verify, short chunks
 PACKED_QUERIES = 64  # the most of a block that dequantizes
-TRIED = (4, 24, 40)  # queries that share keys, a number for each form of such a block
-TOLERANCE = 0.03  # of the largest number: several roundings to bfloat16
 NO_WINDOW = 1 << 30
 COMBINE_THREADS = 256
 HEADER, SOURCE, COMBINE = (
@@ -69,50 +66,16 @@ def fits(dtype: mx.Dtype, head_dim: int, value_dim: int | None = None) -> bool:
 
 
 def reads(queries: mx.array, keys: Quantized, values: Quantized) -> bool:
-    """Whether the kernel takes these quantized keys and values as they are. It was compared before (`agrees`)."""
-    dim, count = queries.shape[3], queries.shape[1] // keys.parts[0].shape[1] * queries.shape[2]
-    alike = [part.shape for part in keys.parts] == [part.shape for part in values.parts] and keys.exact is None
-    known = alike and keys.parts[1].dtype == queries.dtype and fits_packed(queries.dtype, dim, keys.form)
-    return known and keys.form.kernel and count <= FEW
+    """Whether the kernel takes these quantized keys and values as they are (compared before: `kv_lines_cuda`)."""
+    (_, q_heads, width, dim), form = queries.shape, keys.form
+    if form.lines is None or keys.parts[0] is not values.parts[0] or form.lines.dtype != queries.dtype:
+        return False
+    return fits_packed(queries.dtype, dim, form) and q_heads // keys.parts[0].shape[1] * width <= FEW
 
 
 def fits_packed(dtype: mx.Dtype, head_dim: int, form: KVQuantization) -> bool:
-    return fits(dtype, head_dim) and head_dim in PACKED_DIMS and form.bits in (4, 8) and head_dim % form.group_size == 0
-
-
-@cache
-def agrees(dtype: mx.Dtype, head_dim: int, form: KVQuantization) -> bool:
-    """Whether the kernel gives what plain operations give for such quantized keys and values, on this machine: rows of
-    different lengths with junk behind them, one of them split, in blocks of every form."""
-    if not fits_packed(dtype, head_dim, form):
-        return False
-    form = replace(form, kernel=True, start=0)
-    lengths, capacity, scale = (70, 701), 1024, head_dim**-0.5
-    drawn = mx.random.normal((2, 2, 2, capacity, head_dim), key=mx.random.key(0)).astype(dtype)
-    keys, values = (Quantized(form.quantize(each), form) for each in drawn)
-    slots = mx.arange(capacity)[None, None, :, None]
-    for width in TRIED:
-        ends = mx.array([length - width for length in lengths], dtype=mx.int32)
-        queries = mx.random.normal((2, 2, width, head_dim), key=mx.random.key(1)).astype(dtype)
-        past = slots >= mx.array(lengths)[:, None, None, None]
-        junk = [
-            Quantized((packed, *(mx.where(past, mx.array(mx.nan, dtype), part) for part in rest)), form)
-            for packed, *rest in (keys.parts, values.parts)
-        ]
-        found = attention(queries, junk[0], junk[1], ends, scale).astype(mx.float32)
-        visible = mx.swapaxes(slots, 2, 3) <= (ends[:, None] + mx.arange(width))[:, None, :, None]
-        exact = plain(queries, keys.dense(), values.dense(), visible, scale)
-        off: Any = (mx.abs(found - exact).max() / mx.abs(exact).max()).item()
-        if not off <= TOLERANCE:  # NaN, too
-            return False
-    return True
-
-
-def plain(queries: mx.array, keys: mx.array, values: mx.array, visible: mx.array, scale: float) -> mx.array:
-    """Attention of as many heads of queries as of keys, in float32."""
-    q, k, v = (each.astype(mx.float32) for each in (queries, keys, values))
-    scores = mx.where(visible, (q * scale) @ mx.swapaxes(k, 2, 3), -mx.inf)
-    return mx.softmax(scores, axis=-1) @ v
+    known = head_dim in PACKED_DIMS and form.bits in (4, 8) and head_dim % form.group_size == 0
+    return fits(dtype, head_dim) and known and form.start == 0
 
 
 def attention(
@@ -133,8 +96,8 @@ def attention(
     quantized (`reads`).
     """
     form = keys.form if isinstance(keys, Quantized) else None
-    stored = [(each,) if isinstance(each, mx.array) else each.parts for each in (keys, values)]
-    (rows, q_heads, width, dim), (kv_heads, capacity) = queries.shape, stored[0][0].shape[1:3]
+    stored = list(keys.parts) if isinstance(keys, Quantized) else [keys, dense(values)]  # lines have the values, too
+    (rows, q_heads, width, dim), (kv_heads, capacity) = queries.shape, stored[0].shape[1:3]
     count = q_heads // kv_heads * width
     tiles = choose(dim, count) if form is None else choose_packed(dim, count)
     blocks = rows * kv_heads * -(-count // tiles.queries)
@@ -147,7 +110,7 @@ def attention(
     threads = 32 * tiles.warps_m * tiles.warps_n
     packed = [] if form is None else [("Bits", form.bits), ("Group", form.group_size)]
     out, partial, weights = _kernel(tiles, dim, None if form is None else form.bits)(
-        inputs=[queries, stored[0][0], stored[1][0], *stored[0][1:], *stored[1][1:], *shared, scales, sizes],
+        inputs=[queries, *stored, *shared, scales, sizes],
         template=[
             ("T", queries.dtype),
             ("D", dim),
@@ -210,10 +173,10 @@ def divide(blocks: int, count: int, capacity: int, result_bytes: int) -> tuple[i
 
 @cache
 def _kernel(tiles: Tiles, dim: int, bits: int | None = None) -> CudaKernel:
-    packed = [] if bits is None else ["key_scale", "key_bias", "value_scale", "value_bias"]
+    stored = ["keys", "values"] if bits is None else ["lines"]
     return CudaKernel(
         name="paceline_attention" if bits is None else "paceline_attention_quantized",
-        input_names=["queries", "keys", "values", *packed, "ends", "sinks", "scales", "sizes"],
+        input_names=["queries", *stored, "ends", "sinks", "scales", "sizes"],
         output_names=["out", "partial", "weights"],
         source=SOURCE,
         header=HEADER if bits is None else f"#define QUANTIZED\n{HEADER}",

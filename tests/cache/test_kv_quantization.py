@@ -3,7 +3,7 @@ from __future__ import annotations
 import mlx.core as mx
 import pytest
 
-from paceline.cache.kv_quantization import GROUP_SIZES, KVQuantization, Quantized, dense, views
+from paceline.cache.kv_quantization import GROUP_SIZES, KVQuantization, Lines, Quantized, dense, views
 
 
 @pytest.mark.parametrize("group_size", GROUP_SIZES)
@@ -38,3 +38,21 @@ def test_a_row_is_that_of_all_rows() -> None:
     for row in range(3):
         assert mx.array_equal(every.row(row, [mx.zeros(1)]).dense(), every.dense()[row : row + 1]).item()
     assert str(form) == "8 bits in groups of 32"
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+@pytest.mark.parametrize("bits", [8, 4])
+def test_lines_hold_what_the_parts_hold(bits: int, dtype: mx.Dtype) -> None:
+    for dim in (32, 64, 96, 128, 256):
+        for size in GROUP_SIZES:
+            if dim % size == 0:
+                form = KVQuantization(bits, size, lines=Lines(dtype))
+                keys, values = (mx.random.normal((2, 3, 5, dim), key=mx.random.key(at)).astype(dtype) for at in (0, 1))
+                parts = form.quantize_both(keys, values)
+                assert len(parts) == form.arrays == 1 and parts[0].dtype == mx.uint32 and parts[0].shape[3] % 4 == 0
+                for seen, each in zip(views(parts, form), (keys, values), strict=True):
+                    assert mx.array_equal(
+                        dense(seen), Quantized(form.quantize(each), KVQuantization(bits, size)).dense()
+                    )
+                    assert isinstance(seen, Quantized) and mx.array_equal(seen.row(1).dense(), dense(seen)[1:])
+    assert str(form) == f"{bits} bits in groups of 128 in lines"

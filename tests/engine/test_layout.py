@@ -17,7 +17,7 @@ from paceline.cache.shape_buckets import EXACT, GPU
 from paceline.cache.slot_plan import AUTO, LAYOUTS, PADDED, Grouping
 from paceline.engine import layout
 from paceline.errors import LoadError
-from paceline.models import attention_cuda, check
+from paceline.models import attention_cuda, check, kv_lines_cuda
 from paceline.models.adapter import buckets_for
 from paceline.models.loader import LoadedModel
 from tests.engine.stepper import loaded
@@ -111,11 +111,7 @@ def test_keys_and_values_are_quantized_if_the_model_is_right_with_it(
     kv = KVQuantization(bits, 32)
     with caplog.at_level("INFO", "paceline"):
         layout.quantize_kv(model, LAYOUTS["similar"], kv)
-    assert (
-        model.language.kv == kv
-        and not model.language.kv.kernel
-        and f"have {bits} bits in groups of 32: logits differ by" in caplog.text
-    )
+    assert model.language.kv == kv and f"have {bits} bits in groups of 32: logits differ by" in caplog.text
 
 
 def test_heads_that_groups_do_not_divide_are_told_with_the_groups_that_do(model: LoadedModel) -> None:
@@ -144,17 +140,19 @@ def test_a_model_that_differs_in_company_is_refused(model: LoadedModel, monkeypa
     assert model.language.kv is None
 
 
-def test_quantized_keys_are_read_by_our_kernel_where_it_agrees(
+def test_quantized_keys_lie_in_lines_where_our_kernels_agree(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     kv, right = KVQuantization(8, 32), {64: True, 128: False}
     monkeypatch.setattr(attention_cuda, "fits_packed", lambda dtype, size, form: size in right)
-    monkeypatch.setattr(attention_cuda, "agrees", lambda dtype, size, form: right[size])
-    assert not layout.with_kernel(model.language, kv, [64]).kernel, "no kernel attends here"
+    monkeypatch.setattr(kv_lines_cuda, "agrees", lambda dtype, size, form: right[size])
+    assert layout.in_lines(model.language, kv, {64}).lines is None, "no kernel attends here"
     monkeypatch.setattr(model.language, "ragged", True)
-    assert layout.with_kernel(model.language, kv, [64, 96]).kernel
-    assert not layout.with_kernel(model.language, kv, [96]).kernel and not caplog.text
-    assert not layout.with_kernel(model.language, kv, [64, 128]).kernel and "disagrees" in caplog.text
+    found = layout.in_lines(model.language, kv, {64}).lines
+    assert found is not None and found.dtype == model.language.dtype
+    assert all(layout.in_lines(model.language, kv, sizes).lines is None for sizes in ({96}, {64, 128}))
+    assert not caplog.text
+    assert layout.in_lines(model.language, kv, {128}).lines is None and "disagree" in caplog.text
 
 
 @pytest.mark.parametrize("kind", DEVICES)

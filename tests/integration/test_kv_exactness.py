@@ -12,7 +12,7 @@ import mlx.core as mx
 import pytest
 from mlx_lm.models.cache import KVCache, QuantizedKVCache, make_prompt_cache
 
-from paceline.cache.kv_quantization import KVQuantization
+from paceline.cache.kv_quantization import KVQuantization, Lines
 from paceline.engine.lookup import LookupProposer
 from paceline.engine.speculation_policy import HEADED
 from paceline.types import Prompt, Sampling, Speculation, SpeculationMethod
@@ -23,10 +23,11 @@ from tests.loras import added, make, write_mlx_lm
 
 Tiny = Callable[..., Path]
 LAYOUTS = ["rows", "padded", "similar", *BUCKETED]
+IN_LINES = KVQuantization(8, 32, lines=Lines(mx.float32))
 FORMS = [KVQuantization(8, 32), KVQuantization(4, 32), KVQuantization(4, 32, start=40)]
 TOKENS = 16
 CLOSE = 0.1  # by so much at most one logprob exceeds another that a single level may put before it
-by_bits = pytest.mark.parametrize("kv", FORMS, ids=str)
+by_bits = pytest.mark.parametrize("kv", [*FORMS, pytest.param(IN_LINES, marks=pytest.mark.slow)], ids=str)
 
 
 @contextmanager
@@ -87,6 +88,14 @@ def test_rows_of_different_lengths_equal_each_alone(tiny: Tiny, family: str, lay
     wanted = [alone(folder, kv, each, TOKENS) for each in prompts]
     with quantized(folder, kv):
         assert together(Stepper(folder, layout, chunk=48), prompts) == wanted
+
+
+@pytest.mark.parametrize("layout", ["rows", "padded+buckets"])
+def test_rows_in_lines_equal_each_alone(tiny: Tiny, layout: str) -> None:
+    folder, prompts = tiny("window_llama"), [prompt(n) for n in (1, 9, 70, 33)]
+    wanted = [alone(folder, IN_LINES, each, 8) for each in prompts]
+    with quantized(folder, IN_LINES):
+        assert together(Stepper(folder, layout, chunk=48), prompts, 8) == wanted
 
 
 @pytest.mark.parametrize("kv", FORMS[:2], ids=str)

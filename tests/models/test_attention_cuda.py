@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
-from paceline.cache.kv_quantization import GROUP_SIZES, KVQuantization, Quantized
+from paceline.cache.kv_quantization import GROUP_SIZES, KVQuantization, Lines, Quantized, views
 from paceline.cache.layers import RaggedMask
 from paceline.models import adapter, attention_cuda
 from paceline.models.attention_cuda import (
@@ -19,7 +20,6 @@ from paceline.models.attention_cuda import (
     MOST_SPLITS,
     PACKED_DIMS,
     PACKED_QUERIES,
-    agrees,
     attention,
     choose,
     choose_packed,
@@ -33,7 +33,7 @@ on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUD
 DTYPES = {"bfloat16": (mx.bfloat16, 2**-6), "float16": (mx.float16, 2**-9)}
 WIDTHS = [1, 2, 5, 9, 10, 16, 17, 63, 64, 100, 300, 1024]
 HEADS = [(4, 4), (8, 2), (8, 1)]
-EIGHT, FOUR = KVQuantization(8, 64, kernel=True), KVQuantization(4, 64, kernel=True)
+EIGHT, FOUR = (KVQuantization(bits, 64, lines=Lines(mx.bfloat16)) for bits in (8, 4))
 
 
 def reference(
@@ -80,12 +80,11 @@ def buffers(
     return keys, values
 
 
-def quantized(array: mx.array, ends: list[int], width: int, kv: KVQuantization) -> Quantized:
-    """With scales and biases of NaN and inf past every row's end."""
-    past = mx.arange(array.shape[2])[None, None, :, None] >= mx.array(ends)[:, None, None, None] + width
-    parts = kv.quantize(mx.where(past, mx.array(0, array.dtype), array))
-    junk = (mx.array(number, array.dtype) for number in (mx.nan, mx.inf))
-    return Quantized((parts[0], *(mx.where(past, x, part) for x, part in zip(junk, parts[1:], strict=True))), kv)
+def packed(keys: mx.array, values: mx.array, ends: list[int], width: int, kv: KVQuantization) -> mx.array:
+    """Lines, with scales of NaN past every row's end."""
+    past = mx.arange(keys.shape[2])[None, None, :, None] >= mx.array(ends)[:, None, None, None] + width
+    [lines] = kv.quantize_both(*(mx.where(past, mx.array(0, each.dtype), each) for each in (keys, values)))
+    return mx.where(past, mx.array(0xFFFFFFFF, mx.uint32), lines)
 
 
 def compare(
@@ -106,12 +105,15 @@ def compare(
     keys, values = buffers(ends, width, kv_heads, capacity, dim, dtype)
     logits = normal(3, q_heads, dtype=dtype) * 3 if sinks else None
     scale = dim**-0.5
-    stored: tuple[Any, Any] = keys, values
+    stored_keys: Any = keys
+    stored_values: Any = values
     if kv is not None:
-        stored = quantized(keys, ends, width, kv), quantized(values, ends, width, kv)
-        assert reads(queries, *stored)
-        keys, values = (each.dense() for each in stored)
-    found = attention(queries, *stored, mx.array(ends, dtype=mx.int32), scale, window=window, sinks=logits)
+        kv = replace(kv, lines=Lines(dtype))
+        stored_keys, stored_values = views([packed(keys, values, ends, width, kv)], kv)
+        assert reads(queries, stored_keys, stored_values)
+        keys, values = stored_keys.dense(), stored_values.dense()
+    slots = mx.array(ends, dtype=mx.int32)
+    found = attention(queries, stored_keys, stored_values, slots, scale, window=window, sinks=logits)
     assert found.shape == (len(ends), q_heads, width, dim) and found.dtype == dtype
     exact = reference(queries, keys, values, ends, scale, window, logits)
     off = mx.abs(found.astype(mx.float32) - exact)
@@ -196,41 +198,30 @@ def test_blocks_that_dequantize_have_three_forms_of_which_several_fit_in_shared_
             assert form.key_tile % (threads // across) == 0 and dim * bits // 128 % across == 0
 
 
-def packed(rows: int, heads: int, capacity: int, dim: int, kv: KVQuantization, dtype: mx.Dtype) -> Quantized:
-    return Quantized(kv.quantize(mx.ones((rows, heads, capacity, dim), dtype=dtype)), kv)
+def ones(rows: int, heads: int, capacity: int, dim: int, kv: KVQuantization) -> tuple[Any, Any]:
+    one = mx.ones((rows, heads, capacity, dim), dtype=mx.bfloat16)
+    return views(kv.quantize_both(one, one), kv)
 
 
-def test_few_queries_read_what_was_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_queries_read_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mx.cuda, "is_available", lambda: True)
 
-    def taken(
-        kv: KVQuantization = EIGHT,
-        *,
-        width: int = 1,
-        dim: int = 128,
-        dtype: mx.Dtype = mx.bfloat16,
-        scales: mx.Dtype | None = None,
-        values: KVQuantization | None = None,
-        exact: bool = False,
-    ) -> bool:
-        keys = packed(1, 2, 8, dim, kv, scales or dtype)
-        if exact:
-            keys = Quantized(keys.parts, kv, mx.zeros((1, 2, 4, dim)))
-        queries = mx.zeros((1, 8, width, dim), dtype=dtype)
-        return reads(queries, keys, packed(1, 2, 8, dim, values or kv, scales or dtype))
+    def taken(kv: KVQuantization = EIGHT, *, width: int = 1, dim: int = 128, dtype: mx.Dtype = mx.bfloat16) -> bool:
+        return reads(mx.zeros((1, 8, width, dim), dtype=dtype), *ones(1, 2, 8, dim, kv))
 
-    assert all(taken(KVQuantization(bits, size, kernel=True)) for bits in (8, 4) for size in GROUP_SIZES)
-    assert all(taken(KVQuantization(4, 32, kernel=True), dim=dim) for dim in PACKED_DIMS)
+    assert all(taken(replace(EIGHT, bits=bits, group_size=size)) for bits in (8, 4) for size in GROUP_SIZES)
+    assert all(taken(replace(FOUR, group_size=32), dim=dim) for dim in PACKED_DIMS)
     assert taken(width=FEW // 4) and not taken(width=FEW // 4 + 1)
-    assert not taken(KVQuantization(8, 64)), "not compared"
-    assert not taken(KVQuantization(6, 64, kernel=True)) and not taken(KVQuantization(8, 32, kernel=True), dim=96)
-    assert not taken(dtype=mx.float32) and not taken(scales=mx.float32)
-    assert not taken(values=FOUR) and not taken(exact=True)
+    assert not taken(KVQuantization(8, 64)), "not in lines"
+    assert not taken(replace(EIGHT, bits=6)) and not taken(replace(EIGHT, group_size=32), dim=96)
+    assert not taken(dtype=mx.float16) and not taken(dtype=mx.float32)
+    keys, values = ones(1, 2, 8, 128, EIGHT)
+    assert not reads(mx.zeros((1, 8, 1, 128), dtype=mx.bfloat16), keys, ones(1, 2, 8, 128, EIGHT)[1])
     monkeypatch.setattr(mx.cuda, "is_available", lambda: False)
     assert not taken()
 
 
-def test_quantized_keys_go_to_the_kernel_with_their_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_go_to_the_kernel_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     launches: list[tuple[Any, dict[str, Any]]] = []
 
     def kernel(*form: Any) -> Any:
@@ -243,41 +234,17 @@ def test_quantized_keys_go_to_the_kernel_with_their_parts(monkeypatch: pytest.Mo
     monkeypatch.setattr(attention_cuda, "_kernel", kernel)
     monkeypatch.setattr(attention_cuda, "_combine", kernel)
     templates: set[str] = set()
-    for rows, width, capacity in itertools.product((1, 3, 64), (1, 5, 16, 64), (256, 700, 4096)):
-        keys = packed(rows, 2, capacity, 128, FOUR, mx.bfloat16)
+    for rows, width, capacity in itertools.product((1, 3), (1, 5, 16, 64), (256, 4096)):
+        keys, values = ones(rows, 2, capacity, 128, FOUR)
         queries = mx.zeros((rows, 8, width, 128), dtype=mx.bfloat16)
-        found = attention(queries, keys, keys, mx.zeros((rows,), dtype=mx.int32), 0.1)
+        found = attention(queries, keys, values, mx.zeros((rows,), dtype=mx.int32), 0.1)
         assert found.shape == queries.shape
         form, first = launches[0]
-        assert form[1:] == (128, 4) and len(first["inputs"]) == 11
-        assert [each.dtype for each in first["inputs"][1:7]] == [mx.uint32] * 2 + [mx.bfloat16] * 4
+        assert form[1:] == (128, 4) and len(first["inputs"]) == 6 and first["inputs"][1] is keys.parts[0]
         assert first["template"][-2:] == [("Bits", 4), ("Group", 64)]
         templates |= {str(given["template"]) for _, given in launches}
         launches.clear()
     assert len(templates) <= 6
-
-
-def test_a_kernel_that_disagrees_with_plain_operations_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mx.cuda, "is_available", lambda: True)
-    seen: list[int] = []
-
-    def check(factor: float, late: float = 0.0) -> bool:
-        def instead(queries: mx.array, keys: Any, values: Any, ends: mx.array, scale: float) -> mx.array:
-            """The plain form, as the kernel has it: what lies behind a row's end does not count."""
-            seen.append(queries.shape[2])
-            k, v = (mx.where(mx.isnan(each.dense()), 0, each.dense()) for each in (keys, values))
-            slots, own = mx.arange(1024), (ends[:, None] + mx.arange(queries.shape[2]))[:, None, :, None]
-            wrong = late if queries.shape[2] == 40 else 0.0
-            return attention_cuda.plain(queries, k, v, slots <= own, scale).astype(queries.dtype) * factor + wrong
-
-        monkeypatch.setattr(attention_cuda, "attention", instead)
-        agrees.cache_clear()
-        return agrees(mx.bfloat16, 64, KVQuantization(8, 32))
-
-    assert check(1.0) and seen == [4, 24, 40]
-    assert not check(1.1) and not check(float("nan")) and not check(1.0, late=0.2)
-    assert not agrees(mx.float32, 64, KVQuantization(8, 32)) and not agrees(mx.bfloat16, 96, KVQuantization(8, 32))
-    agrees.cache_clear()
 
 
 def test_where_the_kernel_does_not_read_them_they_are_dequantized_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,8 +260,8 @@ def test_where_the_kernel_does_not_read_them_they_are_dequantized_for_it(monkeyp
     mask = RaggedMask(mx.array([3, 5], dtype=mx.int32), 8, 1, None)
     queries = mx.zeros((2, 8, 1, 128), dtype=mx.bfloat16)
     for kv in EIGHT, KVQuantization(8, 64):
-        keys = packed(2, 2, 8, 128, kv, mx.bfloat16)
-        assert adapter.attention(queries, keys, keys, scale=1.0, mask=mask).shape == queries.shape
+        keys, values = ones(2, 2, 8, 128, kv)
+        assert adapter.attention(queries, keys, values, scale=1.0, mask=mask).shape == queries.shape
     assert seen == [(Quantized, (2,)), (mx.array, (1,)), (mx.array, (1,))]
 
 
@@ -308,7 +275,7 @@ def test_where_the_kernel_does_not_read_them_they_are_dequantized_for_it(monkeyp
 def test_quantized_keys_give_what_they_give_dequantized(name: str, dim: int, bits: int) -> None:
     for size in GROUP_SIZES:
         if dim % size == 0:
-            kv = KVQuantization(bits, size, kernel=True)
+            kv = KVQuantization(bits, size)
             for heads, width in itertools.product(HEADS, [1, 2, 5, 9, 16, 17, 32]):
                 compare(name, dim, heads, width, [0, 7, 200, 512], 512 + width, kv=kv)
 
@@ -329,16 +296,10 @@ def test_quantized_keys_take_windows_sinks_and_long_rows(kv: KVQuantization) -> 
 def test_a_row_of_quantized_keys_is_the_same_whatever_lies_in_the_others(kv: KVQuantization) -> None:
     ends = mx.array([70, 300, 5], dtype=mx.int32)
     queries = normal(0, 3, 8, 1, 128, dtype=mx.bfloat16)
-    keys, others = (Quantized(kv.quantize(normal(seed, 3, 2, 512, 128, dtype=mx.bfloat16)), kv) for seed in (1, 2))
-    mixed = Quantized(tuple(mx.concatenate([a[:1], b[1:]]) for a, b in zip(keys.parts, others.parts, strict=True)), kv)
-    first, second = (attention(queries, each, each, ends, 0.1) for each in (keys, mixed))
+    one, other = (kv.quantize_both(*[normal(seed, 3, 2, 512, 128, dtype=mx.bfloat16)] * 2)[0] for seed in (1, 2))
+    mixed = mx.concatenate([one[:1], other[1:]])
+    first, second = (attention(queries, *views([each], kv), ends, 0.1) for each in (one, mixed))
     assert mx.array_equal(first[0], second[0]) and not mx.array_equal(first[1], second[1])
-
-
-@on_cuda
-@pytest.mark.parametrize("dim", PACKED_DIMS)
-def test_the_start_up_check_passes_here(dim: int) -> None:
-    assert all(agrees(mx.bfloat16, dim, KVQuantization(bits, 32)) for bits in (8, 4))
 
 
 @on_cuda
