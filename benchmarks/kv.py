@@ -56,6 +56,7 @@ class Speed:
 class Case:
     bits: int | None  # None: not quantized
     token_bytes: int = 0  # of a token in all attention layers
+    form: str = ""  # how keys and values lie
     losses: list[float] = field(default_factory=list)  # mean negative log likelihoods, by text
     right: dict[int, tuple[bool, ...]] = field(default_factory=dict)  # by length of the prompts
     answers: dict[int, list[str]] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Case:
     def figures(self) -> dict[str, Any]:
         return {
             "kv_bits": self.bits,
+            "form": self.form,
             "bytes_per_token": self.token_bytes,
             "perplexity": self.perplexity if self.losses else None,
             "found": {length: [int(one) for one in right] for length, right in self.right.items()},
@@ -90,6 +92,7 @@ class KVBench:
         for case in self.cases:
             with self.quantized(case):
                 case.token_bytes = self.bench.on_engine_thread(self._token_bytes)
+                case.form = str(self.bench.model.language.kv or "not quantized")
 
     def measure_text(self, texts: int, tokens: int, watch: Watch) -> None:
         """Perplexity of so many texts of so many tokens."""

@@ -72,7 +72,7 @@ def kv(
         bench = KVBench(running, tokenizer, group_size, chosen)
         dtype = str(running.on_engine_thread(lambda: running.model.language.dtype)).rpartition(".")[2]
         bench.measure_size()
-        watch(f"bytes of a token: {', '.join(str(case.token_bytes) for case in bench.cases)}")
+        watch("; ".join(f"{case.form}: {case.token_bytes} bytes a token" for case in bench.cases))
 
         def figures() -> dict[str, Any]:
             cases = [case.figures() for case in bench.cases]

@@ -40,6 +40,8 @@ def test_an_unchecked_start_of_a_few_layers_tells_its_stages_and_its_figures_so_
     with Bench("small", layers=2, checks=False, prefill_chunk=32, watch=seen.append) as bench:
         assert len(bench.model.language.module.layers) == 2
         kv = KVBench(bench, None, 32, bits=(16, 4))
+        kv.measure_size()
+        assert [case.form for case in kv.cases] == ["not quantized", "4 bits in groups of 32"]
         kv.measure_speed(1, [16], 4, 2, seen.append, lambda: seen.append(str(len(kv.cases[1].speeds[16].decode))))
         assert bench.model.language.kv is None
     assert seen[:2] == ["the weights are there", "layout and steps are taken unchecked"]
@@ -49,7 +51,7 @@ def test_an_unchecked_start_of_a_few_layers_tells_its_stages_and_its_figures_so_
 
 
 def test_the_table_has_what_was_measured() -> None:
-    cases = [Case(None, 100, [1.0]), Case(8, 50, [1.01])]
+    cases = [Case(None, 100, losses=[1.0]), Case(8, 50, losses=[1.01])]
     for case, said in zip(cases, ("4", "5"), strict=True):
         case.right[512], case.answers[512] = (said == "4",), [said]
     text = io.StringIO()

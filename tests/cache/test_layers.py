@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cache.batch import Batch
+from paceline.cache.batch import Batch, LayerPlan
+from paceline.cache.kv_quantization import KVQuantization, Lines
 from paceline.cache.layers import AttentionCache, CacheGroup, UnsupportedUse, two_sided_mask
 from paceline.cache.slot_plan import PADDED
 from tests.cache.test_batch import SCRIPTS, play
@@ -96,3 +97,15 @@ def test_a_two_sided_mask_is_causal_but_for_tokens_that_see_each_other(window: i
             query, key = 5 + row, 1 + column
             causal = key <= query and (window is None or key > query - window)
             assert mask[row, column] == (causal or (row > 0 and key in (6, 7)))
+
+
+def test_dequantized_keys_and_values_take_the_same_memory_from_lines_as_from_parts() -> None:
+    found = []
+    for lines in (None, Lines(mx.float32)):
+        batch = Batch([LayerPlan("attention")], PADDED, kv=KVQuantization(8, 32, lines=lines))
+        [cache] = batch.flat
+        assert isinstance(cache, AttentionCache) and cache.dense_bytes == 0
+        batch.begin(3)
+        cache.update_and_fetch(mx.ones((1, 2, 3, 64)), mx.ones((1, 2, 3, 64)))
+        found.append((cache.dense_bytes, cache.slot_bytes))
+    assert found[0] == found[1] == (2 * 2 * 64 * 4, (2 * 2 * (64 + 2 * 8), 0))

@@ -274,7 +274,7 @@ def test_where_the_kernel_does_not_read_them_they_are_dequantized_for_it(monkeyp
 @pytest.mark.parametrize("name", DTYPES)
 def test_quantized_keys_give_what_they_give_dequantized(name: str, dim: int, bits: int) -> None:
     for size in GROUP_SIZES:
-        if dim % size == 0:
+        if size == 64 or (name, dim) == ("bfloat16", 128):  # each is compiled
             kv = KVQuantization(bits, size)
             for heads, width in itertools.product(HEADS, [1, 2, 5, 9, 16, 17, 32]):
                 compare(name, dim, heads, width, [0, 7, 200, 512], 512 + width, kv=kv)

@@ -88,8 +88,8 @@ def test_what_the_kernels_do_not_take_is_not_tried(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("dim", PACKED_DIMS)
 @pytest.mark.parametrize("dtype", [mx.bfloat16, mx.float16], ids=str)
 def test_the_start_up_check_passes_here(dtype: mx.Dtype, dim: int) -> None:
-    for bits in (8, 4):
-        assert all(agrees(dtype, dim, KVQuantization(bits, size)) for size in GROUP_SIZES if dim % size == 0)
+    for size in GROUP_SIZES if (dtype, dim) == (mx.bfloat16, 128) else (64,):  # each is compiled
+        assert all(agrees(dtype, dim, KVQuantization(bits, size)) for bits in (8, 4))
 
 
 @on_cuda
