@@ -142,7 +142,7 @@ class KVBench:
                     if trace.failures:
                         raise BenchError(f"{what}: {trace.failures[0]}")
                     first = max(times[0] for times in trace.times.values()) - trace.begun
-                    prefill, decode = rows * length / first, trace.rate()
+                    prefill, decode = rows * length / first, trace.rate(skip=tokens // 4)
                     measured[place] = (prefill, decode, work)
                     watch(f"  prefill {first:.2f} s, {prefill:,.0f} tokens/s; decode {decode:,.1f} tokens/s")
                 for place, speed in enumerate(speeds if turn else ()):

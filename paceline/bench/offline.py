@@ -94,10 +94,10 @@ class Trace:
 
         return take
 
-    def rate(self) -> float:
+    def rate(self, skip: int = 0) -> float:
         """Tokens per second while all sequences decoded: from the last sequence's first token to the first sequence's
-        last."""
-        begin = max(times[0] for times in self.times.values())
+        last. `skip`: not counting so many after the first, in which a new shape is traced."""
+        begin = max(times[skip] for times in self.times.values())
         end = min(times[-1] for times in self.times.values())
         count = sum(begin < moment <= end for times in self.times.values() for moment in times)
         return count / (end - begin)

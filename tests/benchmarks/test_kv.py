@@ -8,6 +8,7 @@ from rich.console import Console
 from benchmarks import shapes
 from benchmarks.kv import Case, KVBench, Speed, kv_table
 from benchmarks.models import Bench
+from paceline.bench.offline import Trace
 from paceline.bench.wire import BenchError
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.models.files import DEFAULT_FOLDER, read_config
@@ -66,3 +67,8 @@ def test_the_table_has_what_was_measured() -> None:
 def test_a_shape_without_a_tokenizer_has_no_perplexity() -> None:
     with pytest.raises(BenchError, match="no tokenizer"):
         KVBench(Bench("llama-120m"), None).measure_text(1, 64, print)
+
+
+def test_the_rate_does_not_count_tokens_while_a_shape_is_traced() -> None:
+    trace = Trace(times={0: [0.0, 5.0, 6.0, 7.0], 1: [1.0, 5.0, 6.0, 7.0]})
+    assert trace.rate() == pytest.approx(6 / 6) and trace.rate(skip=1) == pytest.approx(4 / 2)
