@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
 from rich.table import Table
 
 from paceline.bench.wire import BenchError
@@ -46,12 +47,6 @@ class Figures:
     decode: dict[int, float] = field(default_factory=dict)  # by rows
     prefill: float | None = None  # a pass of PIECE tokens
     error: float | None = None  # by which logits differ from one process's, of the largest
-
-    @classmethod
-    def of(cls, found: dict[str, Any]) -> Figures:
-        for name in ("collectives", "decode"):
-            found[name] = {int(key): value for key, value in found[name].items()}
-        return cls(**found)
 
 
 def measure(plan: Plan, *, alone: bool) -> tuple[int, Figures]:
@@ -139,7 +134,7 @@ def local(ranks: int, plan: Plan) -> Figures:
                     process.kill()
         if any(codes) or not report.exists():
             raise BenchError(f"{ranks} ranks ended with the codes {', '.join(map(str, codes))}.")
-        return Figures.of(json.loads(report.read_text()))
+        return TypeAdapter(Figures).validate_json(report.read_text())
 
 
 def fabric_tables(found: Sequence[Figures], title: str) -> list[Table]:
@@ -172,8 +167,7 @@ def _bytes(size: int) -> str:
 def main() -> None:
     """One rank: `python -m paceline.bench.fabric PLAN REPORT`."""
     given, report = sys.argv[1:]
-    fields = json.loads(given)
-    plan = Plan(**{**fields, "rows": tuple(fields["rows"])})
+    plan = TypeAdapter(Plan).validate_json(given)
 
     from paceline import platform
 

@@ -15,6 +15,7 @@ from itertools import takewhile
 from threading import Lock
 from typing import Any
 
+from paceline.conversation.expansion import common_length
 from paceline.conversation.tokenizer import Tokenizer
 
 Messages = Sequence[Mapping[str, Any]]
@@ -106,12 +107,12 @@ class BoundaryFinder:
                 self._systems[key] = prefix
                 while len(self._systems) > MAX_SYSTEM_PROMPTS:
                     self._systems.popitem(last=False)
-        return _common(prefix, ids)
+        return common_length(prefix, ids)
 
     def _probed(self, leading: Messages, options: Mapping[str, Any]) -> array[int]:
         """The tokens before any user message; none if the template refuses the probes."""
         one, other = (self._rendered([*leading, {"role": "user", "content": words}], options) for words in PROBES)
-        return array("i", one[: self._safe(one, _common(one, other))])
+        return array("i", one[: self._safe(one, common_length(one, other))])
 
     # -- templates without turn ends
 
@@ -120,7 +121,7 @@ class BoundaryFinder:
         if not options.get("add_generation_prompt", True):
             return 0
         ended = self._rendered(conversation, {**options, "add_generation_prompt": False})
-        return self._safe(ids, _common(ids, ended))
+        return self._safe(ids, common_length(ids, ended))
 
     # -- tokens
 
@@ -149,14 +150,6 @@ class BoundaryFinder:
 def _key(leading: Messages, options: Mapping[str, Any]) -> bytes:
     """A key of everything that a probe's rendering depends on. Some templates write the date (Llama 3's)."""
     return hashlib.sha256(repr((leading, dict(options), date.today())).encode()).digest()
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """The length of the longest common prefix."""
-    shorter = min(len(one), len(other))
-    if list(one[:shorter]) == list(other[:shorter]):  # the usual case, much faster than the loop
-        return shorter
-    return next(place for place in range(shorter) if one[place] != other[place])
 
 
 def _inside(boundaries: Iterable[int], ids: Sequence[int]) -> tuple[int, ...]:

@@ -105,10 +105,7 @@ def checked(
         place = f"messages[{index}]"
         if not isinstance(message, Mapping):
             raise InvalidRequest.at(place, "must be an object.")
-        role = message.get("role")
-        if role not in ROLES:
-            given = "missing" if role is None else repr(role)
-            raise InvalidRequest.at(f"{place}.role", f"is {given}; it must be one of {', '.join(ROLES)}.")
+        role = role_of(message, ROLES, place)
         _check_texts(message, place)
         content, found = _content(message, place, takes)
         if role in INSTRUCTING:
@@ -123,6 +120,14 @@ def checked(
     if not conversation:
         raise InvalidRequest.at("messages", "holds nothing but a client's header lines.")
     return conversation, media
+
+
+def role_of(message: Any, roles: Sequence[str], place: str) -> str:
+    role = message.get("role") if isinstance(message, Mapping) else None
+    if role not in roles:
+        given = "missing" if role is None else repr(role)
+        raise InvalidRequest.at(f"{place}.role", f"is {given}; it must be one of {', '.join(roles)}.")
+    return str(role)
 
 
 def _check_texts(message: Mapping[str, Any], place: str) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.conversation.messages import role_of
 from paceline.errors import InvalidRequest
 from paceline.server.anthropic.events import thought_in_signature
-from paceline.server.common.conversation import Conversation, role_of, text_of
+from paceline.server.common.conversation import Conversation, text_of
 
 ROLES = ("user", "assistant", "system")
 MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,14 +27,6 @@ class Conversation:
                 raise
             message = str(error).replace(str(error.field), place)
             raise InvalidRequest(message, field=place, code=error.code) from None
-
-
-def role_of(message: Any, roles: Sequence[str], place: str) -> str:
-    role = message.get("role") if isinstance(message, Mapping) else None
-    if role not in roles:
-        given = "missing" if role is None else repr(role)
-        raise InvalidRequest.at(f"{place}.role", f"is {given}; it must be one of {', '.join(roles)}.")
-    return str(role)
 
 
 def text_of(fields: Mapping[str, Any], name: str, place: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paceline.conversation.messages import role_of
 from paceline.errors import InvalidRequest
-from paceline.server.common.conversation import Conversation, role_of
+from paceline.server.common.conversation import Conversation
 
 ROLES = ("system", "user", "assistant", "tool")
 

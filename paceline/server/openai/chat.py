@@ -13,12 +13,11 @@ from paceline.conversation.parsing.events import CallArguments, CallBroken, Call
 from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import read_request, thinking_options, with_effort
-from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import chat_logprobs
-from paceline.server.openai.more_sampling import uses_cache
+from paceline.server.openai.more_sampling import request_fields
 from paceline.server.openai.objects import ChatCompletion
 from paceline.server.openai.prompt_fields import echoed, prompt_facts, prompt_options, tells_of_prompt
 from paceline.server.openai.sampling import (
@@ -77,14 +76,8 @@ class Chat:
             n=choices(body),
             template_options={**options, **(body.chat_template_kwargs or {})},
             request_id=self.envelope.id,
-            cache=uses_cache(body),
-            cache_salt=body.cache_salt or "",
             grammar=response_grammar(fields),
-            tenant=current().tenant(body.user),
-            priority=body.priority or 0,
-            announce=bool(body.stream),
-            truncate_prompt_tokens=body.truncate_prompt_tokens,
-            lora=state.lora_of(body.model),
+            **request_fields(state, body, body.user),
         )
         box = toolbox(fields.get("tools"), fields.get("tool_choice"), body.parallel_tool_calls)
         self.run = ChatRun(state, request, box)

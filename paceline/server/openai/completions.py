@@ -19,7 +19,7 @@ from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import CompletionLogprobs, joined
-from paceline.server.openai.more_sampling import uses_cache
+from paceline.server.openai.more_sampling import request_fields
 from paceline.server.openai.objects import TextCompletion
 from paceline.server.openai.prompt_fields import prompt_facts, tells_of_prompt
 from paceline.server.openai.sampling import choices, completion_sampling, response_grammar
@@ -61,8 +61,7 @@ class Completions:
         self.state = state
         self.body = body
         self.envelope = Envelope("cmpl", state.answers_as(body.model))
-        context = current()
-        context.add_ids(self.envelope.id)
+        current().add_ids(self.envelope.id)
         self.n = choices(body)
         self.counter = UsageCounter()
         sampling = completion_sampling(body, state)
@@ -71,22 +70,16 @@ class Completions:
                 "prompt", f"holds {len(body.prompt)} prompts, and at most {MAX_PROMPTS} are allowed."
             )
         prompts: Sequence[str | list[int]] = body.prompt
-        grammar = response_grammar(fields)
+        grammar, common = response_grammar(fields), request_fields(state, body, body.user)
         self.requests = [
             GenerateRequest(
                 prompt,
                 sampling,
                 self.n,
                 RequestId(f"{self.envelope.id}-{place}"),
-                cache=uses_cache(body),
-                cache_salt=body.cache_salt or "",
                 grammar=grammar,
-                tenant=context.tenant(body.user),
-                priority=body.priority or 0,
-                announce=bool(body.stream),
-                truncate_prompt_tokens=body.truncate_prompt_tokens,
-                lora=state.lora_of(body.model),
                 suffix=body.suffix,
+                **common,
             )
             for place, prompt in enumerate(prompts)
         ]

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 from paceline.engine.limits import MOST_TOKENS
 from paceline.errors import InvalidRequest
 from paceline.server.common.fields import check_repeat_penalty
+from paceline.server.http.identity import current
 from paceline.server.openai.schema import SamplingFields
+from paceline.server.state import AppState
 
 T = TypeVar("T")
 
@@ -37,8 +39,17 @@ def agreed(names: Mapping[str, T | None]) -> T | None:
     return given[0][1] if given else None
 
 
-def uses_cache(body: SamplingFields) -> bool:
-    return agreed({"cache": body.cache, "cache_prompt": body.cache_prompt}) is not False
+def request_fields(state: AppState, body: SamplingFields, user: str | None) -> dict[str, Any]:
+    """What all requests to the engine have, beside their sampling."""
+    return {
+        "cache": agreed({"cache": body.cache, "cache_prompt": body.cache_prompt}) is not False,
+        "cache_salt": body.cache_salt or "",
+        "tenant": current().tenant(user),
+        "priority": body.priority or 0,
+        "announce": bool(body.stream),
+        "truncate_prompt_tokens": body.truncate_prompt_tokens,
+        "lora": state.lora_of(body.model),
+    }
 
 
 def repetition_penalty(body: SamplingFields) -> float | None:

@@ -21,7 +21,7 @@ from paceline.server.http.errors import Cancelled, NotServed, error_object
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import named_events, start_stream, unless_disconnected
-from paceline.server.openai.more_sampling import uses_cache
+from paceline.server.openai.more_sampling import request_fields
 from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
 from paceline.server.openai.responses import schema
 from paceline.server.openai.responses.background import Background, starting_at
@@ -218,14 +218,8 @@ class ResponseRun:
             sampling=schema.sampling(body, fields, state),
             template_options=schema.template_settings(body, state),
             request_id=self.id,
-            cache=uses_cache(body),
-            cache_salt=body.cache_salt or "",
             grammar=schema.grammar(body, fields),
-            tenant=current().tenant(body.user),
-            priority=body.priority or 0,
-            announce=bool(body.stream),
-            truncate_prompt_tokens=body.truncate_prompt_tokens,
-            lora=state.lora_of(body.model),
+            **request_fields(state, body, body.user),
         )
         self.run = self._run(self.conversation)
         self.text_format = (fields.get("text") or {}).get("format") or {"type": "text"}

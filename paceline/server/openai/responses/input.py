@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from paceline.conversation.messages import role_of
 from paceline.errors import InvalidRequest
-from paceline.server.common.conversation import role_of, text_of, unsealed
+from paceline.server.common.conversation import text_of, unsealed
 from paceline.server.openai.responses.store import Item
 from paceline.server.openai.responses.tools import INPUT, flat_name
 
