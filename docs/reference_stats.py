@@ -9,8 +9,7 @@ from typing import Any
 
 from paceline import stats
 from paceline.cache.budget import REQUEST_PARTS
-from paceline.server.metric_aliases import VLLM
-from paceline.server.metrics import Metrics
+from paceline.server.metrics import VLLM, Metrics
 from paceline.types import MOST_DRAFTED, SPECULATION_METHODS
 
 # By class, then by field. A field of another class of statistics needs no entry.

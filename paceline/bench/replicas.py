@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import shutil
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,10 +22,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from paceline.bench.load import Outcome
-from paceline.bench.local_fleet import CONVERSATION_HEADER, find_smg, replicas_of, smg_before
+from paceline.bench.process import Process
 from paceline.bench.serve import Watch
 from paceline.bench.trace import HttpServer, Message, Plan, TraceReport, play
 from paceline.bench.wire import Address, BenchError, Headers, call
+from paceline.parallel.launch import free_ports
+
+CONVERSATION_HEADER = "X-Conversation-Id"
 
 
 class Fleet(HttpServer):
@@ -223,3 +228,45 @@ def replicas_table(title: str, results: Sequence[Result]) -> Table:
             escape(result.way.label), *counts, spread, *tokens, f"{result.ratio:.3f}", f"{computed / result.floor:.3f}"
         )
     return table
+
+
+# -- replicas on this machine, and a router before them
+
+
+def find_smg(path: str | None) -> str | None:
+    """The executable: the one that was named, or one on the path."""
+    if path is None:
+        return shutil.which("smg")
+    if (found := shutil.which(path)) is None:
+        raise BenchError(f"There is no program {path}: `pip install smg` has one, in an environment of its own.")
+    return found
+
+
+def replica(model: str | None) -> Process:
+    named = [] if model is None else [model]
+    return Process([sys.executable, "-m", "paceline", "serve", *named, "--log-level", "warning"], "/ready")
+
+
+def router(smg: str, replicas: Sequence[Address], policy: str, more: Sequence[str] = ()) -> Process:
+    """As examples/scale-out/smg.sh starts it."""
+    [metrics_port] = free_ports(1)
+    command = [smg, "launch", "--host", "127.0.0.1", "--worker-urls", *map(str, replicas)]
+    command += ["--policy", policy, "--health-check-endpoint", "/ready"]
+    command += ["--prometheus-port", str(metrics_port), "--log-level", "warn", "--history-backend", "none"]
+    return Process([*command, *more], "/readiness")
+
+
+@asynccontextmanager
+async def replicas_of(model: str | None, count: int) -> AsyncIterator[list[Address]]:
+    """One after another: a checkpoint is read once from the disk, and then from memory."""
+    async with AsyncExitStack() as stack:
+        processes = [await stack.enter_async_context(replica(model)) for _ in range(count)]
+        yield [process.address for process in processes]
+
+
+@asynccontextmanager
+async def smg_before(
+    smg: str, replicas: Sequence[Address], policy: str, more: Sequence[str] = ()
+) -> AsyncIterator[Address]:
+    async with router(smg, replicas, policy, more) as process:
+        yield process.address

@@ -8,5 +8,5 @@ Layers, each of which imports only those below it:
     common                                               what more than one API uses
     state                                                what every route is given
     backend, metrics                                     the service as HTTP sees it; what Prometheus reads
-    http, metric_aliases                                 HTTP and ASGI, without any API; other names of metrics
+    http                                                 HTTP and ASGI, without any API
 """

@@ -21,10 +21,42 @@ from prometheus_client.registry import Collector
 
 from paceline.server.history import History
 from paceline.server.http.request_log import Figures
-from paceline.server.metric_aliases import VLLM, Aliased
 from paceline.setting_values import MetricsAlias
 from paceline.stats import PrefixCacheStats, SpecDecodeStats, SpecPrefillStats, Stats
 from paceline.types import Delta
+
+# Ours, without the suffix of counters, to theirs. vLLM renamed its gauge of cache use; both names are still read.
+VLLM: Mapping[str, tuple[str, ...]] = {
+    "paceline_num_requests_running": ("vllm:num_requests_running",),
+    "paceline_num_requests_waiting": ("vllm:num_requests_waiting",),
+    "paceline_kv_cache_usage_perc": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+    "paceline_prefix_cache_queries": ("vllm:prefix_cache_queries",),
+    "paceline_prefix_cache_hits": ("vllm:prefix_cache_hits",),
+    "paceline_prompt_tokens": ("vllm:prompt_tokens",),
+    "paceline_generation_tokens": ("vllm:generation_tokens",),
+}
+
+
+class Aliased(Collector):
+    """What another collector has, and behind each metric with an alias the same under that name."""
+
+    def __init__(self, metrics: Collector, aliases: Mapping[str, tuple[str, ...]]) -> None:
+        self.metrics = metrics
+        self.aliases = aliases
+
+    def collect(self) -> Iterable[Metric]:
+        for family in self.metrics.collect():
+            yield family
+            for name in self.aliases.get(family.name, ()):
+                yield _renamed(family, name)
+
+
+def _renamed(family: Metric, name: str) -> Metric:
+    renamed = Metric(name, family.documentation, family.type)
+    for sample in family.samples:
+        renamed.add_sample(name + sample.name.removeprefix(family.name), sample.labels, sample.value)
+    return renamed
+
 
 # vLLM's buckets, with finer ones where a fast machine's tokens fall.
 FIRST_TOKEN = "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.25 0.5 0.75 1 2.5 5 7.5 10 20 40 80 160 640 2560"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +12,17 @@ from typer.testing import CliRunner
 
 from paceline.bench.cli import app
 from paceline.bench.prompts import Lengths
-from paceline.bench.replicas import Result, Way, at, compare, conversation_header, spread_here
+from paceline.bench.replicas import (
+    Result,
+    Way,
+    at,
+    compare,
+    conversation_header,
+    find_smg,
+    replica,
+    router,
+    spread_here,
+)
 from paceline.bench.trace import Message, Plan
 from paceline.bench.wire import Address, BenchError
 from tests.bench.conftest import FakeServer, Reply
@@ -151,3 +162,19 @@ def test_the_command_compares_the_ways_to_running_replicas(
 def test_a_router_needs_its_replicas() -> None:
     result = command("--router", "http://127.0.0.1:1")
     assert isinstance(result.exception, BenchError) and "--replica" in str(result.exception)
+
+
+def test_a_program_that_is_named_has_to_be_there() -> None:
+    assert find_smg(sys.executable) == sys.executable
+    with pytest.raises(BenchError, match="pip install smg"):
+        find_smg("no-such-program")
+
+
+def test_commands_name_what_they_start() -> None:
+    assert replica("folder").command[3:] == ["serve", "folder", "--log-level", "warning"]
+    assert replica(None).command[3:5] == ["serve", "--log-level"]
+    replicas = [Address.parse("http://a:1"), Address.parse("http://b:2")]
+    command = router("smg", replicas, "cache_aware", ["--more"]).command
+    assert command[:2] == ["smg", "launch"] and command[-1] == "--more"
+    place = command.index("--worker-urls")
+    assert command[place + 1 : place + 3] == ["http://a:1", "http://b:2"]

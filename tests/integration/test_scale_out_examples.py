@@ -19,7 +19,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from docs.reference_stats import full_stats
-from paceline.bench.local_fleet import CONVERSATION_HEADER
+from paceline.bench.replicas import CONVERSATION_HEADER
 from paceline.server.http.auth import OPEN_PATHS
 from paceline.server.metrics import Metrics
 from paceline.settings import Settings

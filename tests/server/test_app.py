@@ -23,7 +23,7 @@ LAYERS = (
     ("common",),
     ("state",),
     ("backend", "metrics", "tracing", "web_page"),
-    ("http", "metric_aliases", "history"),
+    ("http", "history"),
 )
 
 

@@ -6,6 +6,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from paceline.server.metrics import VLLM
 from paceline.settings import Settings
 from paceline.stats import SpecDecodeStats, SpecPrefillStats, Stats
 from tests.server.fake_service import MODEL, PREFIX_CACHE, REPLY, SCHEDULING, SPECPREFILL, FakeService
@@ -229,3 +230,35 @@ def test_two_apps_in_one_process_do_not_share_counters(times: int) -> None:
     with serve(FakeService(), Settings()) as address, httpx.Client(base_url=address) as http:
         post_chat(http)
         assert scrape(http)["paceline_request_success_total stop"] == 1
+
+
+Samples = dict[str, tuple[dict[str, str], float]]
+
+
+def scrape_of(settings: Settings) -> Samples:
+    """Of a loaded server that has answered once."""
+    service = FakeService()
+    service.statistics = replace(SCHEDULING, model=MODEL, prefix_cache=PREFIX_CACHE)
+    with serve(service, settings) as address, httpx.Client(base_url=address) as http:
+        post_chat(http)
+        families = list(text_string_to_metric_families(http.get("/metrics").text))
+    samples = [sample for family in families for sample in family.samples if not sample.name.endswith("_created")]
+    return {sample.name: (sample.labels, sample.value) for sample in samples}
+
+
+def test_an_alias_has_the_value_and_the_labels_of_its_metric() -> None:
+    samples = scrape_of(Settings(metrics_alias="vllm"))
+    aliases = {name for name in samples if name.startswith("vllm:")}
+    expected = set()
+    for ours, theirs in VLLM.items():
+        suffix = "_total" if f"{ours}_total" in samples else ""
+        for name in theirs:
+            expected.add(name + suffix)
+            assert samples[name + suffix] == samples[ours + suffix]
+    assert aliases == expected
+    assert samples["vllm:kv_cache_usage_perc"][1] == SCHEDULING.memory_budget.kv_cache_usage  # type: ignore[union-attr]
+    assert samples["vllm:prompt_tokens_total"][1] > 0
+
+
+def test_there_are_no_aliases_unless_asked_for() -> None:
+    assert not any(name.startswith("vllm:") for name in scrape_of(Settings()))

@@ -17,7 +17,6 @@ from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import chat_logprobs
-from paceline.server.openai.more_sampling import request_fields
 from paceline.server.openai.objects import ChatCompletion
 from paceline.server.openai.prompt_fields import echoed, prompt_facts, prompt_options, tells_of_prompt
 from paceline.server.openai.sampling import (
@@ -25,6 +24,7 @@ from paceline.server.openai.sampling import (
     choices,
     excludes_reasoning,
     reasoning_asked,
+    request_fields,
     response_grammar,
     toolbox,
     verbosity_options,

@@ -19,10 +19,9 @@ from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
 from paceline.server.openai.logprobs import CompletionLogprobs, joined
-from paceline.server.openai.more_sampling import request_fields
 from paceline.server.openai.objects import TextCompletion
 from paceline.server.openai.prompt_fields import prompt_facts, tells_of_prompt
-from paceline.server.openai.sampling import choices, completion_sampling, response_grammar
+from paceline.server.openai.sampling import choices, completion_sampling, request_fields, response_grammar
 from paceline.server.openai.schema import UNSUPPORTED_IN_COMPLETIONS, CompletionBody
 from paceline.server.state import AppState
 from paceline.types import Delta, PromptInfo, RequestId

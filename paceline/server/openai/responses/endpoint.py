@@ -21,7 +21,6 @@ from paceline.server.http.errors import Cancelled, NotServed, error_object
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import named_events, start_stream, unless_disconnected
-from paceline.server.openai.more_sampling import request_fields
 from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
 from paceline.server.openai.responses import schema
 from paceline.server.openai.responses.background import Background, starting_at
@@ -31,6 +30,7 @@ from paceline.server.openai.responses.output import Event, Output, failed, failu
 from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
 from paceline.server.openai.responses.store import AskedPage, Item, NotStored, ResponseStore, Segment, StoredResponse
 from paceline.server.openai.responses.tools import Tools, tools_of
+from paceline.server.openai.sampling import request_fields
 from paceline.server.state import AppState
 from paceline.types import RequestId
 
