@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +16,9 @@ SLOT_SECONDS = 5
 SLOTS = 120  # ten minutes
 SHORTEST = 0.0005  # seconds: the first bucket of a distribution
 PER_DOUBLING = 4  # buckets: a percentile is off by a tenth at most
+
+
+COUNTS = ("prompt_tokens", "cached_tokens", "generation_tokens", "accepted_tokens", "drafted_tokens", "finished")
 
 
 class Distribution:
@@ -55,12 +57,7 @@ class Slot:
     def shown(self) -> dict[str, Any]:
         return {
             "time": self.number * SLOT_SECONDS,
-            "prompt_tokens": self.prompt_tokens,
-            "cached_tokens": self.cached_tokens,
-            "generation_tokens": self.generation_tokens,
-            "accepted_tokens": self.accepted_tokens,
-            "drafted_tokens": self.drafted_tokens,
-            "finished": self.finished,
+            **{name: getattr(self, name) for name in COUNTS},
             "first_token_ms": [_milliseconds(self.first_token.percentile(share)) for share in (0.5, 0.95)],
             "inter_token_ms": [_milliseconds(self.inter_token.percentile(share)) for share in (0.5, 0.95)],
         }
@@ -80,10 +77,7 @@ class History:
     def latest(self, count: int = SLOTS) -> list[dict[str, Any]]:
         """The slots of the last `count` times `SLOT_SECONDS`, in order; those without events are left out."""
         oldest = int(time.time()) // SLOT_SECONDS - count
-        return [slot.shown() for slot in self._since(oldest)]
-
-    def _since(self, oldest: int) -> Iterator[Slot]:
-        return (slot for slot in tuple(self._slots) if slot.number > oldest)
+        return [slot.shown() for slot in tuple(self._slots) if slot.number > oldest]
 
 
 def _milliseconds(seconds: float | None) -> float | None:

@@ -8,7 +8,7 @@ sequences hold up the event loop. A reader that is slow misses events in between
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -27,6 +27,13 @@ IDLE_LOOKS = 5  # of these, until the statistics are compared: memory and the ca
 LINGERING_LOOKS = 8  # after a request has come: it is prepared before it waits or runs
 MOST_RUNNING = 512  # sequences that an event shows
 MOST_WAITING = 100
+# Of the statistics, what a page shows while it runs.
+SHOWN = (
+    *("time", "state", "num_requests_running", "num_requests_waiting", "num_requests_waiting_by_reason"),
+    *("steps", "failed_steps", "out_of_memory", "prompt_tokens", "generation_tokens"),
+    *("requests_finished", "preemptions"),
+)
+SHOWN_OF_MODEL = ("name", "device", "max_num_seqs", "context_length")
 END = b"event: end\ndata: {}\n\n"
 
 
@@ -167,43 +174,24 @@ def _signature(stats: Stats) -> tuple[Any, ...]:
 
 def _summary(stats: Stats) -> dict[str, Any]:
     """Everything but the sequences, and what a page does not show while it runs."""
-    spec, cache = stats.spec_decode, stats.prefix_cache
     return {
-        "time": stats.time,
-        "state": stats.state,
-        "model": None
-        if stats.model is None
-        else {
-            "name": stats.model.name,
-            "device": stats.model.device,
-            "max_num_seqs": stats.model.max_num_seqs,
-            "context_length": stats.model.context_length,
-        },
-        "num_requests_running": stats.num_requests_running,
-        "num_requests_waiting": stats.num_requests_waiting,
-        "num_requests_waiting_by_reason": stats.num_requests_waiting_by_reason,
-        "steps": stats.steps,
-        "failed_steps": stats.failed_steps,
-        "out_of_memory": stats.out_of_memory,
-        "prompt_tokens": stats.prompt_tokens,
-        "generation_tokens": stats.generation_tokens,
-        "requests_finished": stats.requests_finished,
-        "preemptions": stats.preemptions,
+        **_picked(stats, SHOWN),
+        "model": None if stats.model is None else _picked(stats.model, SHOWN_OF_MODEL),
         "throughput": asdict(stats.throughput),
         "memory_budget": None if stats.memory_budget is None else asdict(stats.memory_budget),
         "memory": None if stats.memory is None else asdict(stats.memory),
-        "prefix_cache": asdict(cache),
-        "spec_decode": {
-            "enabled": spec.enabled,
-            "num_draft_tokens": spec.num_draft_tokens,
-            "num_accepted_tokens": spec.num_accepted_tokens,
-        },
+        "prefix_cache": asdict(stats.prefix_cache),
+        "spec_decode": _picked(stats.spec_decode, ("enabled", "num_draft_tokens", "num_accepted_tokens")),
     }
+
+
+def _picked(stats: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(stats, name) for name in names}
 
 
 def _sequences(stats: Stats, viewer: Viewer, owners: Mapping[RequestId, str | None]) -> str:
     def shown(sequence: SequenceStats) -> dict[str, Any]:
-        fields = {name: getattr(sequence, name) for name in SequenceStats.__slots__}
+        fields = _picked(sequence, SequenceStats.__slots__)
         return fields if viewer.sees(sequence.id, owners) else {**fields, "id": None}
 
     return encode_json(
