@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from paceline.server.anthropic.schema import UNSUPPORTED_IN_MESSAGES, MessagesBody
-from paceline.server.common.fields import FORMATS, GUIDED, UNSUPPORTED
+from paceline.server.common.fields import FORMATS, GUIDED
+from paceline.server.common.refused_fields import UNSUPPORTED
 from paceline.server.common.unknown_fields import HARMLESS
 from paceline.server.http.openapi import body_schema
 from paceline.server.not_implemented import NOT_IMPLEMENTED

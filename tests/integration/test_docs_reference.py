@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from docs import reference, reference_fields, reference_stats
-from paceline.server.common.refusal_reasons import REASONS
+from paceline.server.common.refused_fields import REASONS
 from paceline.server.ollama.schema import UNSUPPORTED_OPTIONS
 from paceline.settings import Settings
 

@@ -14,7 +14,7 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.errors import InvalidRequest, Unsupported
-from paceline.server.common.refusal_reasons import not_supported
+from paceline.server.common.refused_fields import UNSUPPORTED, not_supported
 from paceline.server.common.unknown_fields import note_unknown
 from paceline.server.http.body import read_body
 from paceline.server.http.openapi import TEXT, list_of, object_of
@@ -48,91 +48,6 @@ class KeptTokens(BaseModel):
 TEXT_PART = object_of({"type": {"const": "text"}, "text": TEXT})
 OTHER_PART = object_of({"type": TEXT})  # images, and in Anthropic's API tool calls and their results
 CONTENT = {"anyOf": [TEXT, list_of(TEXT_PART), list_of(OTHER_PART)]}
-
-# Known fields that are not built yet: each with the values that ask for nothing.
-NOTHING = (None, False)
-UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
-    "functions": (None, []),
-    "function_call": (None, "none", "auto"),
-    "audio": (None,),
-    "modalities": (None, ["text"]),
-    "prediction": (None,),
-    "web_search_options": (None,),
-    "suffix": (None, ""),
-    "use_beam_search": NOTHING,
-    "length_penalty": (None, 1),
-    "include_stop_str_in_output": NOTHING,
-    "allowed_token_ids": (None, []),
-    "bad_words": (None, []),
-    "logits_processors": (None, []),
-    "truncate_prompt_tokens": (None,),
-    "truncation_side": (None, "left"),
-    "kv_transfer_params": (None, {}),
-    "chat_template": (None,),
-    "documents": (None, []),
-    "continue_final_message": NOTHING,
-    "return_token_ids": NOTHING,
-    "return_tokens_as_token_ids": NOTHING,
-    "add_generation_prompt": (None, True),
-    "include_reasoning": (None, True),
-    "thinking_token_budget": (None, -1),
-    "thinking_budget": (None, -1),
-    "mm_processor_kwargs": (None, {}),
-    "vllm_xargs": (None, {}),
-    "logprob_token_ids": (None, []),
-    "prompt_embeds": (None,),
-    "media_io_kwargs": (None, {}),
-    "ec_transfer_params": (None, {}),
-    "repetition_detection": (None,),
-    "return_token_offsets": NOTHING,
-    "return_prompt_text": NOTHING,
-    "return_assistant_tokens_mask": NOTHING,
-    "routed_experts_prompt_start": (None, 0),
-    # llama.cpp's
-    "grammar": (None, ""),
-    "json_schema": (None,),
-    "grammar_lazy": NOTHING,
-    "repeat_penalty": (None, 1),
-    "repeat_last_n": (None, -1),
-    "n_predict": (None,),
-    "typical_p": (None, 1),
-    "top_n_sigma": (None, -1, 0),
-    "dry_multiplier": (None, 0),
-    "xtc_probability": (None, 0),
-    "mirostat": (None, 0),
-    "dynatemp_range": (None, 0),
-    "samplers": (None, []),
-    "n_probs": (None, 0),
-    "post_sampling_probs": NOTHING,
-    "min_keep": (None, 0, 1),
-    "adaptive_target": (None, -1),
-    "n_cmpl": (None, 1),
-    "n_indent": (None, 0),
-    "lora": (None, []),
-    "return_tokens": NOTHING,
-    "response_fields": (None, []),
-    "parse_tool_calls": (None, True),
-    "thinking_budget_tokens": (None, -1),
-    "reasoning_budget_tokens": (None, -1),
-    "reasoning_budget_message": (None, ""),
-    "t_max_predict_ms": (None, 0),
-    "top_a": (None, 0),
-    "tfs": (None, 1),
-    "tfs_z": (None, 1),
-    "smoothing_factor": (None, 0),
-    "reasoning_format": (None, "auto", "deepseek", "parsed"),
-    # SGLang's and mlx-lm's
-    "regex": (None,),
-    "ebnf": (None,),
-    "stop_regex": (None, []),
-    "no_stop_trim": NOTHING,
-    "separate_reasoning": (None, True),
-    "custom_logit_processor": (None,),
-    "lora_path": (None,),
-    "return_hidden_states": NOTHING,
-    "adapters": (None,),
-    "repetition_context_size": (None,),
-}
 
 GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
 FORMATS = ("response_format", "structured_outputs")  # read from the plain object

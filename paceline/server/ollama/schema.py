@@ -11,7 +11,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.fields import (
-    NOTHING,
     Lenient,
     Many,
     RequestBody,
@@ -19,7 +18,7 @@ from paceline.server.common.fields import (
     read_request,
     thinking_options,
 )
-from paceline.server.common.refusal_reasons import not_supported
+from paceline.server.common.refused_fields import NOTHING, not_supported
 from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.common.unknown_fields import note_unknown
 from paceline.server.http.openapi import TEXT, Answers, list_of, object_of

@@ -11,7 +11,8 @@ from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.errors import InvalidRequest
 from paceline.server.common.embed import check_count
-from paceline.server.common.fields import NOTHING, Many, Priority, RequestBody, read_request
+from paceline.server.common.fields import Many, Priority, RequestBody, read_request
+from paceline.server.common.refused_fields import NOTHING
 from paceline.server.common.relevance import relevance
 from paceline.server.http.openapi import TEXT, body_schema, list_of, object_of, returns
 from paceline.server.http.response import unless_disconnected

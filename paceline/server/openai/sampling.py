@@ -14,7 +14,7 @@ from paceline.conversation.grammar import GrammarSpec
 from paceline.engine.limits import MOST_TOKENS
 from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.fields import check_repeat_penalty
-from paceline.server.common.refusal_reasons import not_supported
+from paceline.server.common.refused_fields import not_supported
 from paceline.server.common.tools import Toolbox, chosen, function_tools
 from paceline.server.http.identity import current
 from paceline.server.openai.schema import ChatBody, CompletionBody, SamplingFields

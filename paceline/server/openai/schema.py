@@ -9,7 +9,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import CONTENT, NOTHING, Lenient, Many, Priority, RequestBody
+from paceline.server.common.fields import CONTENT, Lenient, Many, Priority, RequestBody
+from paceline.server.common.refused_fields import NOTHING
 from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.types import MOST_DRAFTED, Speculation

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import UNSUPPORTED, refuse_unsupported
+from paceline.server.common.fields import refuse_unsupported
+from paceline.server.common.refused_fields import UNSUPPORTED
 from paceline.server.openai.schema import UNSUPPORTED_IN_CHAT, UNSUPPORTED_IN_COMPLETIONS
 from tests.server.openai.test_schema import ANYTHING
 

@@ -9,16 +9,8 @@ from pydantic import Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
-from paceline.server.common.fields import (
-    CONTENT,
-    EFFORTS,
-    NOTHING,
-    OTHER_PART,
-    Lenient,
-    Many,
-    thinking_options,
-    with_effort,
-)
+from paceline.server.common.fields import CONTENT, EFFORTS, OTHER_PART, Lenient, Many, thinking_options, with_effort
+from paceline.server.common.refused_fields import NOTHING
 from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.openai.sampling import chat_sampling, format_grammar, response_grammar, verbosity_options

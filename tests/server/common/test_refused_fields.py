@@ -4,7 +4,7 @@ import pytest
 
 from paceline.errors import Unsupported
 from paceline.server.common.fields import refuse_unsupported
-from paceline.server.common.refusal_reasons import REASONS, not_supported
+from paceline.server.common.refused_fields import REASONS, not_supported
 
 
 def test_a_refused_field_is_told_the_reason_of_the_docs() -> None:

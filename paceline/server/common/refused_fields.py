@@ -1,0 +1,156 @@
+"""Fields of other servers, and of other APIs, that are known and refused, and why: for error messages and for the table
+in docs/reference-fields.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_HERE = "not part of this API"
+_SAMPLER = "not built: no sampler of this kind"
+_CHAT = "use the chat API"
+_BUDGET = "the field is `thinking_token_budget`"
+_REASONING = "reasoning is always parsed into its own field; `--reasoning-parser none` turns that off"
+NOTHING = (None, False)
+# Refused by every endpoint that does not know them: the values that ask for nothing, and why others are refused.
+_EVERYWHERE: Mapping[str, tuple[tuple[Any, ...], str]] = {
+    "functions": ((None, []), "OpenAI's old form of `tools`; use `tools`"),
+    "function_call": ((None, "none", "auto"), "OpenAI's old form of `tool_choice`; use `tool_choice`"),
+    "audio": ((None,), "the server generates no audio"),
+    "modalities": ((None, ["text"]), "the server generates text only"),
+    "prediction": ((None,), _HERE),
+    "web_search_options": ((None,), "the server runs no tools"),
+    "suffix": ((None, ""), "fill in the middle is in completions"),
+    "use_beam_search": (NOTHING, "not built: beam search does not fit a batch with one sampler per sequence"),
+    "length_penalty": ((None, 1), "belongs to beam search"),
+    "include_stop_str_in_output": (NOTHING, _HERE),
+    "allowed_token_ids": ((None, []), _HERE),
+    "bad_words": ((None, []), _HERE),
+    "logits_processors": ((None, []), "code from a request is never run"),
+    "truncate_prompt_tokens": ((None,), _HERE),
+    "truncation_side": ((None, "left"), "the end of a prompt is what is asked"),
+    "kv_transfer_params": ((None, {}), "one process prefills and decodes"),
+    "chat_template": ((None,), "chat and `/tokenize` only, with `--trust-request-chat-template`"),
+    "documents": ((None, []), "not built: put the documents into a message"),
+    "continue_final_message": (
+        NOTHING,
+        "chat and `/tokenize` only; in messages a last message of the assistant's is continued",
+    ),
+    "return_token_ids": (NOTHING, _HERE),
+    "return_tokens_as_token_ids": (NOTHING, "chat and completions only"),
+    "add_generation_prompt": ((None, True), _CHAT),
+    "include_reasoning": ((None, True), _CHAT),
+    "thinking_token_budget": ((None, -1), "messages have `thinking.budget_tokens`"),
+    "thinking_budget": ((None, -1), "messages have `thinking.budget_tokens`"),
+    "mm_processor_kwargs": ((None, {}), "not built: image sizes are the model's own; `max_image_pixels` limits them"),
+    "vllm_xargs": ((None, {}), "arguments for vLLM's own plug-ins"),
+    "logprob_token_ids": ((None, []), "chat and completions only"),
+    "prompt_embeds": ((None,), "not built: a prompt is text or token ids"),
+    "media_io_kwargs": ((None, {}), "not built: `fps` in a video's part sets its rate"),
+    "ec_transfer_params": ((None, {}), "one process encodes, prefills and decodes"),
+    "repetition_detection": ((None,), "not built; `dry_multiplier` and the penalties act against repetition"),
+    "return_token_offsets": (NOTHING, "not built: `return_token_ids` has the tokens"),
+    "return_prompt_text": (NOTHING, "not built: `return_token_ids` has the prompt's tokens, for `/detokenize`"),
+    "return_assistant_tokens_mask": (NOTHING, "not built: the server trains nothing"),
+    "routed_experts_prompt_start": ((None, 0), "not built: the experts' choices are not kept"),
+    # llama.cpp's
+    "grammar": ((None, ""), "each API has its own field for a format"),
+    "json_schema": ((None,), "each API has its own field for a format"),
+    "grammar_lazy": (NOTHING, "not built; with `tools`, a format applies to the final text only"),
+    "repeat_penalty": ((None, 1), "Ollama has it in `options`"),
+    "repeat_last_n": ((None, -1), "Ollama has it in `options`"),
+    "n_predict": ((None,), "use the API's own limit"),
+    "typical_p": ((None, 1), "Ollama has it in `options`"),
+    "top_n_sigma": ((None, -1, 0), _HERE),
+    "dry_multiplier": ((None, 0), _HERE),
+    "xtc_probability": ((None, 0), _HERE),
+    "mirostat": ((None, 0), _SAMPLER),
+    "dynatemp_range": ((None, 0), _SAMPLER),
+    "samplers": ((None, []), "the order of samplers is fixed"),
+    "n_probs": ((None, 0), "use `logprobs` and `top_logprobs`"),
+    "post_sampling_probs": (NOTHING, "log probabilities are those before the samplers"),
+    "min_keep": ((None, 0, 1), _SAMPLER),
+    "adaptive_target": ((None, -1), _SAMPLER),
+    "n_cmpl": ((None, 1), "the field is `n`"),
+    "n_indent": ((None, 0), "not built: a grammar can ask for it"),
+    "lora": ((None, []), "adapters are chosen by `model`"),
+    "return_tokens": (NOTHING, "the field is `return_token_ids`"),
+    "response_fields": ((None, []), "a response is always whole"),
+    "parse_tool_calls": ((None, True), "calls are always parsed; `--tool-parser none` turns that off"),
+    "thinking_budget_tokens": ((None, -1), _BUDGET),
+    "reasoning_budget_tokens": ((None, -1), _BUDGET),
+    "reasoning_budget_message": ((None, ""), "not built: only the end mark is forced"),
+    "t_max_predict_ms": ((None, 0), "not built; the server has `--request-timeout`"),
+    "top_a": ((None, 0), _SAMPLER),
+    "tfs": ((None, 1), _SAMPLER),
+    "tfs_z": ((None, 1), _SAMPLER),
+    "smoothing_factor": ((None, 0), _SAMPLER),
+    "reasoning_format": ((None, "auto", "deepseek", "parsed"), _REASONING),
+    # SGLang's and mlx-lm's
+    "regex": ((None,), "use `structured_outputs.regex`"),
+    "ebnf": ((None,), "use `grammar` or `structured_outputs.grammar`"),
+    "stop_regex": ((None, []), "not built: `stop` has texts"),
+    "no_stop_trim": (NOTHING, "the field is `include_stop_str_in_output`"),
+    "separate_reasoning": ((None, True), _REASONING),
+    "custom_logit_processor": ((None,), "code from a request is never run"),
+    "lora_path": ((None,), "adapters are chosen by `model`"),
+    "return_hidden_states": (NOTHING, "not built; `/v1/embeddings` has their mean"),
+    "adapters": ((None,), "adapters are chosen by `model`"),
+    "repetition_context_size": ((None,), "the penalty is over the whole prompt and answer"),
+}
+UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {name: harmless for name, (harmless, _) in _EVERYWHERE.items()}
+# And why those are refused that only some endpoints refuse.
+REASONS: Mapping[str, str] = {
+    **{name: reason for name, (_, reason) in _EVERYWHERE.items()},
+    "use_activation": "embeddings are always normalized",
+    "embed_dtype": "embeddings are float32",
+    "endianness": "embeddings are little-endian",
+    "mirostat_tau": _SAMPLER,
+    "mirostat_eta": _SAMPLER,
+    "best_of": "only `n` answers are generated",
+    "add_special_tokens": "the chat template, or the tokenizer's own rule, decides",
+    "tools": "use the chat API: a completion has no chat template",
+    "tool_choice": "use the chat API: a completion has no chat template",
+    "reasoning_effort": "responses have `reasoning.effort`; a completion has no chat template",
+    "messages": _CHAT,
+    "input_type": "not built: put the instruction into the text",
+    "task": "not built: put the instruction into the text",
+    "instruction": "put the instruction into the text",
+    "normalize": "embeddings are always normalized",
+    "stream": "an embedding is not streamed",
+    "specprefill": "embeddings and scores need the whole text",
+    "specprefill_keep_pct": "embeddings and scores need the whole text",
+    "previous_input_messages": "put earlier messages into `input`",
+    "prompt": "not built: the server stores no prompt templates",
+    "context_management": "not built; `truncation` drops the oldest steps",
+    "moderation": "there is no moderation model",
+    "service_tier": "there are no tiers; `priority` orders requests",
+    "n": "a response has one answer; use chat",
+    "max_tokens": "the field is `max_output_tokens`",
+    "max_completion_tokens": "the field is `max_output_tokens`",
+    "response_format": "the field is `text.format`",
+    "logprobs": "responses: ask for it in `include`; Ollama: use chat",
+    "top_logprobs": "use chat",
+    "echo": "chat and completions only",
+    "prompt_logprobs": "chat and completions only",
+    "container": "the server runs no code",
+    "mcp_servers": "the server runs no tools",
+    "speed": "there is one speed",
+    "inference_geo": "the model runs where the server is",
+    "compaction": "not built: it would change the prompt and invalidate the prefix cache",
+    "thread": "not built: send the whole conversation",
+    "template": "the template is set at start (`--chat-template`)",
+    "context": "send the history in `messages`",
+    "truncate": "a prompt that is too long is refused, not cut",
+    "shift": "a full context ends the answer",
+    "width": "the server generates no images",
+    "height": "the server generates no images",
+    "steps": "the server generates no images",
+    "penalize_newline": "not built: penalties apply to every token",
+}
+
+
+def not_supported(name: str) -> str:
+    """What an error says after the field's name."""
+    reason = REASONS.get(name, "").replace("`", "")
+    return f"is not supported by this server{reason and f' ({reason})'}"
