@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from mlx_lm import tool_parsers
 
+from paceline import setting_aliases
 from paceline.conversation.parsing.call_formats import LIBRARY_FORMATS
-from paceline.conversation.parsing.formats import LIBRARY_PARSERS, TOOL_PARSERS, OutputFormat, check_parsers
+from paceline.conversation.parsing.formats import TOOL_PARSERS, OutputFormat, check_parsers
 from paceline.settings import Settings
 from tests.conversation.parsing.cases import FORMATS, TOOLS, named, read
 
@@ -54,11 +55,11 @@ def test_the_markers_of_mlx_lms_parsers_are_as_we_know_them(name: str) -> None:
 def test_there_is_a_format_for_each_of_mlx_lms_parsers() -> None:
     names = [module.name for module in pkgutil.iter_modules(tool_parsers.__path__)]
     assert "kimi_k2" in names
-    assert [name for name in names if LIBRARY_PARSERS.get(name, name) not in TOOL_PARSERS] == []
+    assert [name for name in names if setting_aliases.TOOL_PARSERS.get(name, name) not in TOOL_PARSERS] == []
     for name in names:  # by mlx-lm's own name, too
         chosen = Settings.load({"tool_parser": name}, None, {}).tool_parser
         check_parsers(chosen, None)
-        assert chosen == LIBRARY_PARSERS.get(name, name)
+        assert chosen == setting_aliases.TOOL_PARSERS.get(name, name)
 
 
 def test_longcats_calls_are_read_with_the_types_of_their_schema() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from paceline import setting_aliases
 from paceline.conversation.parsing import call_formats
 from paceline.conversation.parsing.calls import Calls
 from paceline.conversation.parsing.source import Steps
@@ -96,11 +97,6 @@ _think_formats: Mapping[str, ThinkFormat] = {
     "gemma": ThinkFormat("<|channel>thought", "<channel|>"),
 }
 
-# Our names of mlx-lm's tool parsers; the others have the same name.
-LIBRARY_PARSERS = {
-    **{"json_tools": "hermes", "pythonic": "llama3_pythonic", "glm47": "glm", "laguna": "glm"},
-    **{"gemma4": "gemma", "minimax_m2": "minimax"},
-}
 # What a template writes into the conversation's history, the most specific first.
 MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (HARMONY, ("<|channel|>", "<|message|>")),
@@ -171,7 +167,7 @@ def choose_format(
     """
     named_tools = _checked("tool-parser", tool_parser, TOOL_PARSERS)
     named_reasoning = _checked("reasoning-parser", reasoning_parser, REASONING_PARSERS)
-    theirs = LIBRARY_PARSERS.get(library_parser or "", library_parser or "")
+    theirs = setting_aliases.TOOL_PARSERS.get(library_parser or "", library_parser or "")
     tools = theirs if theirs in _tool_formats and not template else _tools_of(template, special_tokens)
     chosen = OutputFormat(named_tools or tools, named_reasoning or _reasoning_of(template))
     log.info(
