@@ -85,8 +85,6 @@ class Outcome:
     failure: str | None = None  # connect, timeout, disconnected, malformed, error in stream, http NNN
     message: str = ""
     asked_prompt_tokens: int = 0
-    asked_output_tokens: int = 0
-    has_image: bool = False
     text: str = ""  # what it answered, reasoning left out
 
 
@@ -151,14 +149,8 @@ async def run_load(
 def read_outcome(record: Exchange, request: Request | None = None) -> Outcome:
     """Decode an exchange that was to be a stream of OpenAI chunks."""
     reply = decode(record)
-    outcome = Outcome(record.started, record.ended, record.connected)
-    if request is not None:
-        outcome = replace(
-            outcome,
-            asked_prompt_tokens=request.prompt_tokens,
-            asked_output_tokens=request.max_tokens,
-            has_image=request.has_image,
-        )
+    asked = 0 if request is None else request.prompt_tokens
+    outcome = Outcome(record.started, record.ended, record.connected, asked_prompt_tokens=asked)
     if record.failure is not None:
         return replace(outcome, failure=record.failure, message=record.message)
     if reply.status != 200:

@@ -22,9 +22,8 @@ NO_TEMPLATE = (
     "This model has no chat template, so it takes no conversations: send the prompt as text to /v1/completions, or "
     "start the server with --chat-template."
 )
-PROBE = (
-    "Hello, wörld! 12345 <|im_start|>user\n\tif x == 1: return {'a': [0.5]}\n😀"  # equal tokenizers give equal tokens
-)
+# Equal tokenizers give equal tokens.
+PROBE = "Hello, wörld! 12345 <|im_start|>user\n\tif x == 1: return {'a': [0.5]}\n😀"
 
 REQUESTED = 16  # templates of requests that are remembered: finding out what one takes renders it many times
 SHORT = 4096  # characters or ids that are encoded or decoded in no noticeable time

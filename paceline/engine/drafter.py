@@ -23,9 +23,8 @@ from paceline.engine.sequence import Sequence
 from paceline.models.mtp import MTPHead
 from paceline.models.positions import Positions
 
-Choose = Callable[
-    [mx.array, int, list[mx.array]], mx.array
-]  # logits, position in the draft, draft tokens before -> tokens
+# Logits, position in the draft, draft tokens before -> tokens
+Choose = Callable[[mx.array, int, list[mx.array]], mx.array]
 
 
 @dataclass(slots=True)

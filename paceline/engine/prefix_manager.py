@@ -33,9 +33,7 @@ from paceline.types import Prompt
 log = logging.getLogger("paceline")
 SPARE_TOKENS = 64  # tokens of capacity that a restored sequence gets beyond its prompt
 POLL_SECONDS = 0.005  # between two checks for files to write
-MAX_DISK_READS = (
-    4  # times that a sequence waits for files: an entry that was read may be evicted before the sequence runs
-)
+MAX_DISK_READS = 4  # that a sequence waits for: an entry that was read may be evicted before the sequence runs
 CLOSE_SECONDS = 30.0  # for pending writes when the engine stops
 WRITE_SHARE = 16  # pending writes may take 1 / WRITE_SHARE of the memory beside the weights
 
@@ -159,9 +157,8 @@ class PrefixManager:
         try:
             if self._wait_for_sequence(seq, hit.length) or self._wait_for_disk(seq, hit):
                 return
-            asked = [
-                stop for stop in seq.prefix.checkpoint_positions if stop > hit.length
-            ]  # requested by sequences that wait for this one
+            # What sequences that wait for this one have asked for.
+            asked = [stop for stop in seq.prefix.checkpoint_positions if stop > hit.length]
             seq.prefix.checkpoint_positions = sorted({*self._choose_checkpoints(seq, hit), *asked})
             if hit.nodes and self._restored(seq, hit):
                 self.store.pin(seq, hit.nodes[-1])
@@ -225,9 +222,8 @@ class PrefixManager:
 
     def _restored(self, seq: Sequence, hit: Hit) -> bool:
         begun = time.perf_counter()
-        if hit.files or not self._fits(
-            seq, hit
-        ):  # the sequence has waited for files too often, or there is no memory for its copy
+        # The sequence has waited for files too often, or there is no memory for its copy.
+        if hit.files or not self._fits(seq, hit):
             seq.prefix.checkpoint_positions = sorted(
                 {*self._choose_checkpoints(seq, Hit(known=hit.known)), *seq.prefix.checkpoint_positions}
             )
@@ -344,9 +340,8 @@ class PrefixManager:
             if snapshot is not None:
                 self.store.store(seq, seq.prefix.key[:stop], snapshot)
                 left = snapshot.arrays()
-        if (
-            seq.sparse.kept is not None and stop == seq.sparse.dense_prefix
-        ):  # skipped tokens follow, which the head cannot read
+        # Skipped tokens follow, which the head cannot read.
+        if seq.sparse.kept is not None and stop == seq.sparse.dense_prefix:
             seq.draft.mtp_prefill, seq.draft.batch, seq.draft.last_hidden = False, None, None
         return left
 

@@ -128,9 +128,8 @@ class OutputFormat:
 
     tools: str = NONE
     reasoning: str = NONE
-    special: frozenset[str] = field(
-        default=frozenset(), repr=False
-    )  # special tokens in markers: the text must show them
+    # Special tokens in markers: the text must show them.
+    special: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def tool_format(self) -> ToolFormat | None:
