@@ -26,6 +26,7 @@ WITHOUT = {
     "types": "types",
     "engine/in_flight": "types",
     "engine/rank_role": "types; parallel/test_roles.py",
+    "engine/prompt_results": "integration/test_service_embed.py and all who prefill",
     "engine/prefix_store": "integration/test_prefix_*.py",
     "engine/runner": "integration/test_exactness.py and all who compare with mlx-lm",
     "engine/drafter": "integration/test_speculation*.py",
