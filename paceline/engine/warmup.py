@@ -31,7 +31,7 @@ from paceline.engine.speculation_policy import PLAIN, SpeculationMode
 from paceline.errors import StartAbandoned
 from paceline.models import check
 from paceline.models.adapter import Adapted
-from paceline.models.linear_cuda import MOST_ROWS, MOST_SHARED, RowLinear, form, products
+from paceline.models.linear_cuda import MOST_ROWS, MOST_SHARED, RowLinear, products
 from paceline.models.loader import LoadedModel, Progress
 from paceline.sparse.scorer import Draft
 from paceline.types import MOST_DRAFTED, Lora, Prompt, RequestId, Sampling
@@ -163,17 +163,16 @@ class _WarmUp:
         runner.reset()
 
     def products(self) -> None:
-        """The kernel of few rows has a form for every eight of them, for every number of sibling layers, and for
-        narrow ones."""
-        forms: dict[tuple[Any, ...], list[mx.array]] = {}
+        """The kernels of few rows have a form for every eight of them, for every number of sibling layers, and for
+        matrices of different heights."""
+        forms: dict[tuple[int, ...], list[mx.array]] = {}
         for _, part in self.runner.language.module.named_modules():
             if isinstance(part, RowLinear) and part.fused:
                 every = [part.weight], [layer.weight for layer in part.siblings.layers] if part.siblings else []
                 for weights in filter(None, every):
-                    outputs = sum(len(weight) for weight in weights)
-                    forms.setdefault((len(weights), *form(MOST_SHARED, outputs)), weights)
-        for (count, *_), weights in forms.items():
-            for rows in range(8, MOST_ROWS + 1, 8) if count == 1 else [MOST_SHARED]:
+                    forms.setdefault(tuple(len(weight) for weight in weights), weights)
+        for outputs, weights in forms.items():
+            for rows in range(8, MOST_ROWS + 1, 8) if len(outputs) == 1 else [MOST_SHARED]:
                 mx.eval(products(mx.zeros((rows, weights[0].shape[1]), weights[0].dtype), weights))
 
     def together(self, seqs: list[Sequence]) -> None:

@@ -21,12 +21,19 @@ MOST_ROWS = 40
 MOST_SHARED = 4  # rows of a launch that siblings share: by measurement, 8 gain nothing and 32 lose
 MOST_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
 NARROW, NARROW_ROWS = 4096, 8  # outputs and rows up to which a block has more warps
+WIDE_ROWS = 16  # above, a block of 16 outputs reads twice as much of x as of the matrix: here it computes more of them
+LINES, PROCESSORS = (16, 32, 48, 64, 80), 132  # outputs of such a block; blocks that run at a time, on an H100 or H200
 SAME_INPUT = (
     ("q_proj", "k_proj", "v_proj"),
     ("gate_proj", "up_proj"),
     ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"),
 )
 SOURCE = Path(__file__).with_suffix(".cu").read_text()
+WIDE_SOURCE = Path(__file__).with_name("linear_cuda_wide.cu").read_text()
+CHOICE = """const int rows = sizes[0], inputs = sizes[1];
+int first = blockIdx.y * Lines, outputs = sizes[2];
+const T* weight = weight0;
+T* out = out0;"""
 
 
 class RowLinear(nn.Linear):  # type: ignore[misc]
@@ -84,8 +91,7 @@ def fits(module: nn.Module) -> bool:
 def _kernel(count: int) -> CudaKernel:
     """For so many weights."""
     every = range(count)
-    choice = ["const int rows = sizes[0], inputs = sizes[1];"]
-    choice.append("int first = blockIdx.y * 16, outputs = sizes[2];\nconst T* weight = weight0;\nT* out = out0;")
+    choice = ["constexpr int Lines = 16;", CHOICE]
     choice += [
         f"if (first >= outputs) {{ first -= outputs; outputs = sizes[{2 + i}]; weight = weight{i}; out = out{i}; }}"
         for i in every[1:]
@@ -98,6 +104,21 @@ def _kernel(count: int) -> CudaKernel:
     )
 
 
+@cache
+def _wide_kernel() -> CudaKernel:
+    return CudaKernel(
+        name="paceline_more_rows",
+        input_names=["x", "weight0", "sizes"],
+        output_names=["out0"],
+        source=f"{CHOICE}\n{WIDE_SOURCE}",
+    )
+
+
+def lines(rows: int, outputs: int) -> int:
+    """Outputs of a block: so that the fullest processor reads as few lines of the matrix and of x as can be."""
+    return min(LINES, key=lambda each: -(-outputs // (each * PROCESSORS)) * (each + (rows + 7) // 8 * 8))
+
+
 def form(rows: int, outputs: int) -> tuple[int, int]:
     """Warps of a block, and 32 inputs so many times that a warp has under way (0: as the compiler unrolls). A narrow
     matrix has few blocks, and so needs more of both to keep the memory busy: by measurement 20 us instead of 24."""
@@ -108,9 +129,20 @@ def products(x: mx.array, weights: Sequence[mx.array]) -> list[mx.array]:
     """x @ weight.T for one to forty rows and each of the weights, summed in float32."""
     rows, inputs = x.size // x.shape[-1], x.shape[-1]
     outputs = [weight.shape[0] for weight in weights]
+    given = [x, *weights, on_device((rows, inputs, *outputs), mx.int32)]
+    if rows > WIDE_ROWS and len(weights) == 1:
+        each = lines(rows, outputs[0])
+        return _wide_kernel()(
+            inputs=given,
+            template=[("T", x.dtype), ("Tiles", (rows + 7) // 8), ("Lines", each), ("Warps", 8)],
+            grid=(256, -(-outputs[0] // each), 1),
+            threadgroup=(256, 1, 1),
+            output_shapes=[(*x.shape[:-1], outputs[0])],
+            output_dtypes=[x.dtype],
+        )
     warps, batch = form(rows, sum(outputs))
     return _kernel(len(weights))(
-        inputs=[x, *weights, on_device((rows, inputs, *outputs), mx.int32)],
+        inputs=given,
         template=[("T", x.dtype), ("Tiles", (rows + 7) // 8), ("Warps", warps), ("Batch", batch)],
         grid=(32 * warps, sum(outputs) // 16, 1),
         threadgroup=(32 * warps, 1, 1),

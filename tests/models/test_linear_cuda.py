@@ -18,9 +18,11 @@ from paceline.models.linear_cuda import (
     MOST_SHARED,
     NARROW,
     NARROW_ROWS,
+    WIDE_ROWS,
     RowLinear,
     fits,
     form,
+    lines,
     products,
 )
 
@@ -167,10 +169,14 @@ def test_narrow_matrices_have_more_warps_for_few_rows() -> None:
     assert form(NARROW_ROWS, NARROW) != form(NARROW_ROWS, NARROW + 16) == form(NARROW_ROWS + 1, NARROW)
 
 
+def test_blocks_of_more_rows_have_as_many_outputs_as_leave_no_processor_idle() -> None:
+    assert [lines(32, outputs) for outputs in (32, 1024, 2560, 4096, 8192, 9216)] == [16, 16, 32, 32, 64, 80]
+
+
 @on_cuda
 def test_products_side_by_side_are_those_of_each_alone() -> None:
     weights = [linear(512, NARROW + outputs).weight for outputs in (1040, 16, 256, 32)]  # all of one form
-    for rows in range(1, MOST_ROWS + 1):
+    for rows in range(1, WIDE_ROWS + 1):
         x = normal(rows, 512)
         for count in range(1, 5):
             for found, weight in zip(products(x, weights[:count]), weights, strict=False):
@@ -179,7 +185,8 @@ def test_products_side_by_side_are_those_of_each_alone() -> None:
 
 @on_cuda
 @pytest.mark.parametrize(
-    ("inputs", "outputs"), [(32, 16), (1024, 1040), (2080, 512), (2592, 48), (9216, 2560), (6144, NARROW + 16)]
+    ("inputs", "outputs"),
+    [(32, 16), (1024, 1040), (2080, 512), (2592, 48), (9216, 2560), (6144, NARROW + 16), (512, 8208), (512, 9232)],
 )
 def test_the_kernel_is_the_plain_product_for_every_number_of_rows(inputs: int, outputs: int) -> None:
     module = linear(inputs, outputs)

@@ -1,0 +1,74 @@
+// x @ weight.T for more than eight rows (linear_cuda.py, which puts the choice of a block's `weight`, `out`, `first` and
+// `outputs` before this). As linear_cuda.cu, but a block computes `Lines` outputs: it reads all rows once for all of
+// them. The next inputs are under way while a warp multiplies.
+constexpr int Tops = Lines / 16;
+const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
+__shared__ float part[Warps][16][8 * Tiles];
+float sum[Tops][Tiles][4];
+for (int m = 0; m < Tops; ++m) for (int t = 0; t < Tiles; ++t) for (int i = 0; i < 4; ++i) sum[m][t][i] = 0.0f;
+auto multiply = [](float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+};
+auto once = [](const T* from) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
+    return v;
+};
+struct Step { uint4 a[Tops], b[Tops], v[Tiles]; };
+const T* lines[Tops];  // the last block may have fewer outputs: it reads some lines twice, and writes them once
+for (int m = 0; m < Tops; ++m) lines[m] = weight + size_t(min(first + 16 * m, outputs - 16) + group) * inputs + quad * 8;
+const T* given[Tiles];
+for (int t = 0; t < Tiles; ++t) given[t] = x + size_t(min(t * 8 + group, rows - 1)) * inputs + quad * 8;
+auto load = [&](Step& step, int k) {
+    #pragma unroll
+    for (int m = 0; m < Tops; ++m) {
+        step.a[m] = once(lines[m] + k);
+        step.b[m] = once(lines[m] + size_t(8) * inputs + k);
+    }
+    #pragma unroll
+    for (int t = 0; t < Tiles; ++t) step.v[t] = *reinterpret_cast<const uint4*>(given[t] + k);
+};
+auto use = [&](const Step& step) {
+    #pragma unroll
+    for (int m = 0; m < Tops; ++m) {
+        #pragma unroll
+        for (int t = 0; t < Tiles; ++t) {
+            const uint4 a = step.a[m], b = step.b[m], v = step.v[t];
+            multiply(sum[m][t], a.x, b.x, a.y, b.y, v.x, v.y);
+            multiply(sum[m][t], a.z, b.z, a.w, b.w, v.z, v.w);
+        }
+    }
+};
+constexpr int Stride = Warps * 32;
+Step one, two;
+int k = warp * 32;
+if (k < inputs) load(one, k);
+for (; k < inputs; k += 2 * Stride) {
+    if (k + Stride < inputs) load(two, k + Stride);
+    use(one);
+    if (k + Stride >= inputs) break;
+    if (k + 2 * Stride < inputs) load(one, k + 2 * Stride);
+    use(two);
+}
+#pragma unroll
+for (int m = 0; m < Tops; ++m) {
+    if (m) __syncthreads();
+    #pragma unroll
+    for (int t = 0; t < Tiles; ++t) {
+        for (int i = 0; i < 4; ++i) part[warp][group + 8 * (i / 2)][t * 8 + quad * 2 + i % 2] = sum[m][t][i];
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 16 * 8 * Tiles; i += blockDim.x) {
+        const int output = i % 16, row = i / 16;
+        if (row < rows && first + 16 * m < outputs) {
+            float total = 0.0f;
+            for (int w = 0; w < Warps; ++w) total += part[w][output][row];
+            out[size_t(row) * outputs + first + 16 * m + output] = T(total);
+        }
+    }
+}
