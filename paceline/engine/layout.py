@@ -90,20 +90,27 @@ def quantize_kv(model: LoadedModel, grouping: Grouping, kv: KVQuantization) -> f
             f"{refused}: logits differ by {error:.2g} of the largest from those without it, and in a batch by "
             f"{apart:.2g} from those alone. Leave it out."
         )
-    use_quantized_kv(model, kv, error)
+    _say(model, kv, error)
     return error
 
 
 def use_quantized_kv(model: LoadedModel, kv: KVQuantization, error: float) -> None:
     """As checked before."""
     language = model.language
-    language.kv = kv if kv.lines is not None else in_lines(language, kv, _head_sizes(language))
+    language.kv = None  # or the sizes would be those of what is packed
+    language.kv = in_lines(language, kv, _head_sizes(language))
+    _say(model, language.kv, error)
+
+
+def _say(model: LoadedModel, kv: KVQuantization, error: float) -> None:
     family = model.config["model_type"]
     log.info("keys and values of %s have %s: logits differ by %.2g of the largest", family, kv, error)
 
 
 def in_lines(language: Adapted, kv: KVQuantization, sizes: Collection[int]) -> KVQuantization:
-    """For our kernels, where heads are of one size that they take and they give what plain operations give."""
+    """For our kernels, where heads are of one size that they take and they give what plain operations give. `kv` may be
+    that of another model, whose lines are not this one's."""
+    kv = replace(kv, lines=None)
     dtype, size = language.dtype, max(sizes, default=0)
     if not language.ragged or len(sizes) != 1 or not attention_cuda.fits_packed(dtype, size, kv):
         return kv

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import pytest
 from mlx_lm.models import llama
 
 from paceline import platform
 from paceline.cache.batch import LayerPlan
-from paceline.cache.kv_quantization import KVQuantization
+from paceline.cache.kv_quantization import KVQuantization, Lines
 from paceline.cache.shape_buckets import EXACT, GPU
 from paceline.cache.slot_plan import AUTO, LAYOUTS, PADDED, Grouping
 from paceline.engine import layout
@@ -153,6 +154,14 @@ def test_quantized_keys_lie_in_lines_where_our_kernels_agree(
     assert all(layout.in_lines(model.language, kv, sizes).lines is None for sizes in ({96}, {64, 128}))
     assert not caplog.text
     assert layout.in_lines(model.language, kv, {128}).lines is None and "disagree" in caplog.text
+
+
+def test_a_draft_model_does_not_take_its_targets_lines(model: LoadedModel) -> None:
+    target = KVQuantization(8, 32, lines=Lines(mx.bfloat16))
+    layout.quantize_kv(model, LAYOUTS["similar"], target)
+    assert model.language.kv == KVQuantization(8, 32)
+    layout.use_quantized_kv(model, target, 0.0)
+    assert model.language.kv == KVQuantization(8, 32)
 
 
 @pytest.mark.parametrize("kind", DEVICES)
