@@ -265,6 +265,34 @@ def test_a_step_that_is_lost_while_the_next_waits_for_masks_is_made_up_for(tiny:
     assert runner.lose < 0
 
 
+@pytest.mark.thin(2, first=1)
+@pytest.mark.parametrize("traces", [False, True])
+def test_those_that_end_beside_a_grammar_leave_what_is_true_in_the_prefix_cache(tiny: Tiny, traces: bool) -> None:
+    """By a stop string, which is found one step late, by an abort, and by the grammar's own limit."""
+    folder = tiny("hybrid")
+    stepper = Stepper(folder, "similar+buckets", cache=1 << 30, traces=traces)
+    expected = greedy_text(folder, PROMPT[:9], 30)
+    stop = f"<{expected[11]}>"
+    end = expected.index(expected[11])
+    grammar = InTurns(stepper.model.language.vocab_size)
+    ruled = stepper.submit("ruled", PROMPT, Sampling(temperature=0, max_tokens=24, ignore_eos=True), grammar)
+    stopped = stepper.submit("stopped", PROMPT[:9], Sampling(temperature=0, max_tokens=30, stop=(stop,)))
+    others = [stepper.greedy(f"other {place}", PROMPT[: 12 + place], 40) for place in range(3)]
+    stepper.step(8)
+    stepper.abort("other 0")
+    stepper.finish()
+    assert stopped.finish_reason == "stop" and stopped.tokens[:end] == expected[:end]
+    assert ruled.tokens == grammar.accepted == told(folder, "off")[0]
+    for place, other in enumerate(others[1:], start=1):
+        assert other.tokens == greedy_text(folder, PROMPT[: 12 + place], 40)
+    said = ((PROMPT[:9], expected[: end + 1]), (PROMPT, ruled.tokens), (PROMPT[:13], others[1].tokens))
+    for prompt, answer in said:
+        again = (*prompt, *answer, 7, 8)
+        after = stepper.greedy("again", again, 6)
+        stepper.finish()
+        assert after.cached > len(prompt) and after.tokens == greedy_text(folder, again, 6)
+
+
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("fails", [3, 4, 6, 9])
