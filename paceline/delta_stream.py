@@ -20,9 +20,6 @@ class DeltaDispatcher:
     def __init__(self) -> None:
         self._outgoing: list[tuple[DeltaStream, Delta]] = []
 
-    def open_stream(self, max_unread: int, on_overflow: Callable[[], None]) -> DeltaStream:
-        return DeltaStream(self, max_unread, on_overflow)
-
     def put(self, stream: DeltaStream, delta: Delta) -> None:
         """On the engine's thread."""
         self._outgoing.append((stream, delta))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from paceline.conversation.messages import LONG_TEXT, is_heavy
 from paceline.conversation.parsing.formats import OutputFormat
+from paceline.delta_stream import DeltaStream
 from paceline.engine.limits import validate, validate_choices
 from paceline.errors import EngineUnavailable, InvalidRequest, RequestFailed
 from paceline.logs import log_prompt
@@ -310,7 +311,7 @@ class Service:
                     )
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return
-            stream = runtime.dispatcher.open_stream(self.settings.max_unread_tokens, lambda: runtime.abort(ids))
+            stream = DeltaStream(runtime.dispatcher, self.settings.max_unread_tokens, lambda: runtime.abort(ids))
             runtime.submit(request, ids, prompt, stream, grammar, indexed, tokens)
             open_choices = request.n
             announced = not request.announce

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from paceline.delta_stream import MAX_READS_WITHOUT_YIELD, DeltaDispatcher
+from paceline.delta_stream import MAX_READS_WITHOUT_YIELD, DeltaDispatcher, DeltaStream
 from paceline.types import Delta
 
 
 async def test_reading_a_long_backlog_lets_other_tasks_run() -> None:
-    stream = DeltaDispatcher().open_stream(10**6, lambda: None)
+    stream = DeltaStream(DeltaDispatcher(), 10**6, lambda: None)
     for _ in range(MAX_READS_WITHOUT_YIELD * 10):
         stream.deliver(Delta(token_ids=(1,)))
     turns = 0

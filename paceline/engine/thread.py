@@ -150,7 +150,9 @@ class EngineThread:
                 core.step()
         except BaseException as error:  # noqa: BLE001  a thread that ends silently would leave all clients waiting
             core.fail(error)
-        self._close(core)
+        # Whatever fails on the way, the rest is still done: callers wait for their last delta.
+        self._refuse_messages(core)
+        core.close()
 
     def _drain_inbox(self, core: EngineCore) -> bool:
         """Handle messages; sleep while there is nothing to do. False: stop."""
@@ -172,11 +174,6 @@ class EngineThread:
             else:
                 core.abort(message)
         return True
-
-    def _close(self, core: EngineCore) -> None:
-        """End everything. Whatever fails on the way, the rest is still done: callers wait for their last delta."""
-        self._refuse_messages(core)
-        core.close()
 
     def _refuse_messages(self, core: EngineCore) -> None:
         with self._lock:

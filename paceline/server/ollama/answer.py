@@ -206,9 +206,9 @@ class Answer:
                     continue
                 said, thoughts, calls = self._read(delta)
                 if said or thoughts or calls:
-                    line = self._line({**self.form(said, thoughts, calls), "done": False})
+                    line = _line(self.model, {**self.form(said, thoughts, calls), "done": False})
                 if delta.finish_reason is not None:
-                    line += self._line({**self.form("", "", []), **self._end(delta)})
+                    line += _line(self.model, {**self.form("", "", []), **self._end(delta)})
                 if line:
                     yield line
 
@@ -224,9 +224,6 @@ class Answer:
     def _read(self, delta: ChatDelta) -> tuple[str, str, list[Fields]]:
         self.first = self.first or time.perf_counter_ns()
         return self.calls.read(delta.events)
-
-    def _line(self, fields: Fields) -> bytes:
-        return _line(self.model, fields)
 
     def _end(self, delta: ChatDelta) -> Fields:
         """Ollama has two reasons, and nanoseconds. Clients divide by `eval_duration`: it is never 0."""

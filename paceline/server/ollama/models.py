@@ -65,7 +65,7 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/api/tags", responses=returns(TagList))
     async def tags() -> Response:
         state.check_ready()
-        cards = await asyncio.to_thread(_cards, state, _names(state))
+        cards = await asyncio.to_thread(_cards, state, (*state.model_names, *state.backend.loras))
         return JSONResponse({"models": [{**card, "modified_at": started} for card in cards]})
 
     @router.get("/api/ps", responses=returns(TagList))
@@ -98,10 +98,6 @@ async def _named(state: AppState, request: Request) -> dict[str, Any]:
         raise InvalidRequest.at("model", "is missing: say which model is meant.")
     state.check_model(name)
     return fields
-
-
-def _names(state: AppState) -> tuple[str, ...]:
-    return (*state.model_names, *state.backend.loras)
 
 
 def _cards(state: AppState, names: Sequence[str]) -> list[dict[str, Any]]:

@@ -127,7 +127,3 @@ class Background:
             run.fail(error)
         finally:
             log.end(failure)
-
-
-def starting_at(after: int | None) -> int:
-    return 0 if after is None else after + 1

@@ -23,7 +23,7 @@ from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import named_events, start_stream, unless_disconnected
 from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseInputTokens, ResponseObject
 from paceline.server.openai.responses import schema
-from paceline.server.openai.responses.background import Background, starting_at
+from paceline.server.openai.responses.background import Background
 from paceline.server.openai.responses.conversations import ConversationItems, Conversations, add_routes
 from paceline.server.openai.responses.input import Conversation, conversation, input_items, new_id, shortened
 from paceline.server.openai.responses.output import Event, Output, failed, failure_code
@@ -138,7 +138,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     ) -> Response:
         found = api.find(response_id)
         if stream:
-            events = api.background.log(response_id).read(starting_at(starting_after))
+            events = api.background.log(response_id).read(0 if starting_after is None else starting_after + 1)
             return await start_stream(request.receive, events, failed=failed, keep_alive=state.keep_alive)
         return JSONResponse(found.snapshot("in_progress") if isinstance(found, ResponseRun) else dict(found.response))
 
