@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,25 +20,36 @@ MAX_INPUTS = 2048  # OpenAI's
 Vector = NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """For whom all prompts of a request run."""
+
+    request_id: RequestId
+    user: str | None = None
+    priority: int | None = None
+    lora: str | None = None
+
+    def fields(self, place: int) -> dict[str, Any]:
+        """Of the prompt at this place, what the engine's requests have in common."""
+        context = current()
+        context.add_ids(self.request_id)
+        id = RequestId(f"{self.request_id}-{place}")
+        return {
+            "request_id": id,
+            "tenant": context.tenant(self.user),
+            "priority": self.priority or 0,
+            "lora": self.lora,
+        }
+
+
 async def embed(
-    state: AppState,
-    request_id: RequestId,
-    inputs: Sequence[tuple[str, str | list[int]]],
-    user: str | None,
-    priority: int,
-    lora: str | None = None,
+    state: AppState, asker: Asker, inputs: Sequence[tuple[str, str | list[int]]]
 ) -> tuple[list[Vector], dict[str, Any]]:
     """The inputs' vectors in order, and the usage. All ride together; the first that fails ends the others.
 
     Each input comes with the name of its field.
     """
-    context = current()
-    context.add_ids(request_id)
-    tenant = context.tenant(user)
-    requests = [
-        EmbedRequest(given, RequestId(f"{request_id}-{place}"), tenant, priority, field, lora)
-        for place, (field, given) in enumerate(inputs)
-    ]
+    requests = [EmbedRequest(given, field=field, **asker.fields(place)) for place, (field, given) in enumerate(inputs)]
     stream = state.backend.stream_embed
     streams = [follow(state, stream(asked), 1, asked.request_id) for asked in requests]
     vectors, usage = await collect(state, streams, lambda delta: delta.vector)

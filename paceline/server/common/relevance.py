@@ -15,10 +15,9 @@ import numpy as np
 
 from paceline.requests import GenerateRequest
 from paceline.server.common.deltas import collect, follow
-from paceline.server.common.embed import embed
-from paceline.server.http.identity import current
+from paceline.server.common.embed import Asker, embed
 from paceline.server.state import AppState
-from paceline.types import Delta, RequestId, Sampling
+from paceline.types import Delta, Sampling
 
 INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"  # what it was trained with
 # The prompt that Qwen3-Reranker was trained with.
@@ -41,34 +40,18 @@ def answers(state: AppState) -> tuple[int, int] | None:
 
 async def relevance(
     state: AppState,
-    request_id: RequestId,
+    asker: Asker,
     pairs: Sequence[tuple[str, str]],
     fields: tuple[str, str],
-    instruction: str | None,
-    user: str | None,
-    priority: int,
-    lora: str | None = None,
+    instruction: str | None = None,
 ) -> tuple[list[float], dict[str, Any]]:
     """A score for each pair of a query and a document, and the usage. `fields`: what complaints name."""
     tokens = answers(state)
     if tokens is None:
-        return await _by_embeddings(state, request_id, pairs, fields, user, priority, lora)
-    context = current()
-    context.add_ids(request_id)
-    tenant = context.tenant(user)
+        return await _by_embeddings(state, asker, pairs, fields)
     sampling = Sampling(temperature=0.0, max_tokens=1, logprobs=1, logprob_token_ids=tokens, speculation="off")
     prompts = await asyncio.to_thread(_prompts, state, pairs, instruction or INSTRUCTION)
-    requests = [
-        GenerateRequest(
-            ids,
-            sampling,
-            request_id=RequestId(f"{request_id}-{place}"),
-            tenant=tenant,
-            priority=priority,
-            lora=lora,
-        )
-        for place, ids in enumerate(prompts)
-    ]
+    requests = [GenerateRequest(ids, sampling, **asker.fields(place)) for place, ids in enumerate(prompts)]
     streams = [follow(state, state.backend.stream_generate(asked), 1, asked.request_id) for asked in requests]
     scores, usage = await collect(state, streams, lambda delta: yes_share(delta, tokens))
     return [scores.get(place, 0.0) for place in range(len(pairs))], usage
@@ -84,20 +67,14 @@ def yes_share(delta: Delta, tokens: tuple[int, int]) -> float | None:
 
 
 async def _by_embeddings(
-    state: AppState,
-    request_id: RequestId,
-    pairs: Sequence[tuple[str, str]],
-    fields: tuple[str, str],
-    user: str | None,
-    priority: int,
-    lora: str | None = None,
+    state: AppState, asker: Asker, pairs: Sequence[tuple[str, str]], fields: tuple[str, str]
 ) -> tuple[list[float], dict[str, Any]]:
     """Each text is embedded once, however many pairs it is in."""
     places: dict[tuple[str, str], int] = {}
     for pair in pairs:
         for field, text in zip(fields, pair, strict=True):
             places.setdefault((field, text), len(places))
-    vectors, usage = await embed(state, request_id, list(places), user, priority, lora)
+    vectors, usage = await embed(state, asker, list(places))
     ones = np.stack([vectors[places[fields[0], query]] for query, _ in pairs])
     others = np.stack([vectors[places[fields[1], document]] for _, document in pairs])
     return [float(score) for score in np.einsum("ij,ij->i", ones, others)], usage

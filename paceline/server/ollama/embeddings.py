@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from paceline.server.common.embed import Vector, check_count, checked_size, cut, embed
+from paceline.server.common.embed import Asker, Vector, check_count, checked_size, cut, embed
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_json, unless_disconnected
 from paceline.server.ollama.schema import EmbedBody, EmbeddingsBody, checked_options, read
@@ -71,7 +71,7 @@ async def _embedded(
         return [], 0
     request_id = RequestId(f"ollama-{uuid.uuid4().hex}")
     texts = [(field, given) for given in inputs]
-    vectors, usage = await embed(state, request_id, texts, None, 0, state.lora_of(model))
+    vectors, usage = await embed(state, Asker(request_id, lora=state.lora_of(model)), texts)
     return vectors, usage["prompt_tokens"]
 
 

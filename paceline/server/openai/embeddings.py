@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.errors import InvalidRequest
-from paceline.server.common.embed import Vector, check_count, checked_size, cut, embed
+from paceline.server.common.embed import Asker, Vector, check_count, checked_size, cut, embed
 from paceline.server.common.fields import Many, Priority, RequestBody, read_request
 from paceline.server.common.refused_fields import NOTHING
 from paceline.server.common.relevance import relevance
@@ -104,8 +104,8 @@ def routes(state: AppState) -> APIRouter:
         size = checked_size(state, body.dimensions)
         envelope = Envelope("embd", state.answers_as(body.model))
         inputs = [("input", given) for given in body.input]
-        embedding = embed(state, envelope.id, inputs, body.user, body.priority or 0, state.lora_of(body.model))
-        vectors, usage = await unless_disconnected(request.receive, embedding)
+        asker = Asker(envelope.id, body.user, body.priority, state.lora_of(body.model))
+        vectors, usage = await unless_disconnected(request.receive, embed(state, asker, inputs))
         # In a thread, vector by vector: as text, thousands of them take seconds that no stream has to wait for.
         written = await asyncio.to_thread(_response, envelope.model, vectors, usage, size, body.encoding_format)
         return Response(written, media_type="application/json")
@@ -124,9 +124,8 @@ def routes(state: AppState) -> APIRouter:
             )
         envelope = Envelope("score", state.answers_as(body.model))
         pairs = [(ones[0] if len(ones) == 1 else ones[place], other) for place, other in enumerate(others)]
-        fields = ("text_1", "text_2")
-        lora = state.lora_of(body.model)
-        scoring = relevance(state, envelope.id, pairs, fields, None, body.user, body.priority or 0, lora)
+        asker = Asker(envelope.id, body.user, body.priority, state.lora_of(body.model))
+        scoring = relevance(state, asker, pairs, ("text_1", "text_2"))
         scores, usage = await unless_disconnected(request.receive, scoring)
         data = [{"index": place, "object": "score", "score": score} for place, score in enumerate(scores)]
         head = {"id": envelope.id, "object": "list", "created": envelope.created, "model": envelope.model}

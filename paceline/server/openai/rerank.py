@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema
 
 from paceline.errors import InvalidRequest
-from paceline.server.common.embed import check_count
+from paceline.server.common.embed import Asker, check_count
 from paceline.server.common.fields import Many, Priority, RequestBody, read_request
 from paceline.server.common.refused_fields import NOTHING
 from paceline.server.common.relevance import relevance
@@ -81,9 +81,8 @@ def routes(state: AppState) -> APIRouter:
             raise InvalidRequest.at("top_n", f"is {body.top_n}; it must be at least 1.")
         envelope = Envelope("rerank", state.answers_as(body.model))
         pairs = [(body.query, document) for document in body.documents]
-        fields = ("query", "documents")
-        lora = state.lora_of(body.model)
-        scoring = relevance(state, envelope.id, pairs, fields, body.instruction, body.user, body.priority or 0, lora)
+        asker = Asker(envelope.id, body.user, body.priority, state.lora_of(body.model))
+        scoring = relevance(state, asker, pairs, ("query", "documents"), body.instruction)
         scores, usage = await unless_disconnected(request.receive, scoring)
         order = sorted(range(len(scores)), key=lambda place: -scores[place])[: body.top_n]
         results = [_result(place, scores[place], body) for place in order]
