@@ -220,7 +220,7 @@ def test_no_text_is_delivered_between_the_read_and_the_next_sampling(tiny: Tiny)
         seq.sink = stepper.heard[seq.id].deltas.append
     stepper.finish()
     turns = "".join(event[0] for event in runner.events).split("p")
-    assert turns[4:12] == ["rsdddd"] * 8  # after each pass
+    assert turns[6:11] == ["rsdddd"] * 5  # after each pass
 
 
 class Reported(list[Any]):
