@@ -1,6 +1,6 @@
-"""Names that the examiner's schemas and tools have, so that what is made for training has none of them.
+"""What the evaluation keeps for itself: names of the examiner's schemas and tools, and the held-out phrases.
 
-They are collected from the examiner's files by a rule, unseen by whoever writes the training data: every word that
+What is made for training has none of them. The names are collected from the examiner's files by a rule, unseen by whoever writes the training data: every word that
 stands alone in quotes, before a colon or an equals sign, or has an underscore or a capital inside.
 """
 
@@ -12,6 +12,9 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+
+from training import facts_questions, facts_talk, rough
+from training.data_chat import Phrases
 
 FILES = ("strangers_json.py", "strangers_tools.py")
 NAME = re.compile(
@@ -38,3 +41,19 @@ def held_keys() -> frozenset[str]:
 
 def free(names: Iterable[str]) -> list[str]:
     return [name for name in names if plain(name) not in held_keys()]
+
+
+@cache
+def _phrases() -> re.Pattern[str]:
+    found = []
+    for module in (facts_questions, facts_talk):
+        for value in vars(module).values():
+            many = value.values() if isinstance(value, dict) else (value,)
+            found += [text for one in many if isinstance(one, Phrases) for text in one.held]
+    slotted = [re.sub(r"\{[^{}]*\}", "slot", text) for text in found]
+    return re.compile("|".join(re.sub(r"\bslot\b", ".+", re.escape(rough.plain(text))) for text in slotted))
+
+
+def held_phrase(text: str) -> bool:
+    """Whether it is a phrase that `Phrases` holds out, with anything in its slots."""
+    return bool(_phrases().fullmatch(rough.plain(text)))
