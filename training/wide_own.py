@@ -91,7 +91,7 @@ def _siblings(rng: Random) -> Slots:
 def _meal(rng: Random) -> Slots:
     return {
         "k": rng.choice(("breakfast", "lunch", "dinner")),
-        "v": rng.choice([*facts.FOODS, *kind("dish"), "toast", "eggs", "porridge"]),
+        "v": rng.choice([*MEALS, *kind("dish")]),
     }
 
 
@@ -112,6 +112,9 @@ def _meeting(rng: Random) -> Slots:
     }
 
 
+MEALS = lines(
+    "bread|cheese|soup|rice|pasta|yogurt|stew|curry|noodles|beans|toast|eggs|porridge|fruit|pancakes|salad|pizza|cereal|fish|a sandwich|an apple|muesli"
+)
 CALLED = lines(
     "Bella|Rex|Milo|Coco|Luna|Fluffy|Spot|Max|Biscuit|Shadow|Pepper|Daisy|Ginger|Oreo|Tiger|Snowy|Charlie|Nala|Simba|Button"
 )
