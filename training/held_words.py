@@ -9,12 +9,14 @@ stands alone in quotes, before a colon or an equals sign, or has an underscore o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from random import Random
 
 from training import facts_questions, facts_talk, rough
 from training.data_chat import Phrases
+from training.facts_questions import Exchange
 
 FILES = ("strangers_json.py", "strangers_tools.py")
 NAME = re.compile(
@@ -49,11 +51,22 @@ def _phrases() -> re.Pattern[str]:
     for module in (facts_questions, facts_talk):
         for value in vars(module).values():
             many = value.values() if isinstance(value, dict) else (value,)
-            found += [text for one in many if isinstance(one, Phrases) for text in one.held]
+            found += [text for one in many if isinstance(one, Phrases) for text in one.held if text[0] != "{"]
     slotted = [re.sub(r"\{[^{}]*\}", "slot", text) for text in found]
     return re.compile("|".join(re.sub(r"\bslot\b", ".+", re.escape(rough.plain(text))) for text in slotted))
 
 
 def held_phrase(text: str) -> bool:
-    """Whether it is a phrase that `Phrases` holds out, with anything in its slots."""
+    """Whether it is a phrase that `Phrases` holds out, with anything in its slots.
+
+    Those that begin with a slot are left out: "{} is my name" would be the end of many a question.
+    """
     return bool(_phrases().fullmatch(rough.plain(text)))
+
+
+def fresh(draw: Callable[[Random], Exchange], rng: Random) -> Exchange:
+    """What is drawn, and drawn again while it asks in a held-out phrase."""
+    one = draw(rng)
+    while held_phrase(one.user):
+        one = draw(rng)
+    return one

@@ -24,12 +24,13 @@ from training import (
 )
 from training.data_chat import Chat, Turn
 from training.facts_questions import Exchange
-from training.held_words import held_phrase
+from training.held_words import fresh
+from training.wide_daily import exchange as daily
 from training.wide_facts import capital
 from training.wide_kinds import kinds
 from training.wide_long import system
 from training.wide_more import put
-from training.wide_own import reason, summary, thing
+from training.wide_own import aside, event, reason, thing
 from training.wide_talk import UNKNOWN, lines
 
 ME = "That is beyond me: I am a very small model."
@@ -104,7 +105,7 @@ public|stop being nervous|concentrate better|remember names|get up early|exit vi
 website|train a neural network|deploy a docker container|make a backup|write a shell script|make a spreadsheet|merge two branches|encrypt a file|set up two monitors|raise a puppy|toilet train a toddler|calm a baby|help my son with math|move to another country|buy a house|rent a car in
 {t}|get from {t} to {u}|find work in {t}|spend a weekend in {t}|get to the airport in {t}|sell my car|write a will|file my taxes|return a parcel|complain about a bill|cancel a contract|find my lost luggage|grow tomatoes|keep bees|build a treehouse|make soap|make candles|dye a shirt|get
 rid of mice|remove rust|sharpen a knife|clean an oven|descale a kettle|get gum out of hair|fold a fitted sheet|wrap a present|tie a bowline|braid hair|shave with a razor|apply makeup|walk in high heels|dance at a wedding|give a toast|plan a funeral|impress a date|write a love letter""")
-HOW = lines("""how do I {x}|how do I {x}|how can I {x}|how do you {x}|how to {x}|how would I {x}|how should I {x}|how does one {x}|how do people {x}|what is the best way to {x}|what's the easiest way to {x}|explain how to {x}|tell me how to {x}|teach me how to {x}|show me how to {x}|give me instructions to
+HOW = lines("""how do I {x}|how do I {x}|how do I {x}|how do I {x}|{x} - how|{x}, how|best way to {x}|tips to {x}|I do not know how to {x}|I cannot {x}, help|please tell me how I can {x}|have you got instructions to {x}|what do people do to {x}|I wonder how to {x}|do you know how to {x}|how can I {x}|how do you {x}|how to {x}|how would I {x}|how should I {x}|how does one {x}|how do people {x}|what is the best way to {x}|what's the easiest way to {x}|explain how to {x}|tell me how to {x}|teach me how to {x}|show me how to {x}|give me instructions to
 {x}|step by step, how do I {x}|I want to {x}. What do I do first|steps to {x}|what are the steps to {x}|can you help me {x}|help me {x}|could you teach me to {x}|guide me: I have to {x}|I never learned to {x}, how does it go|any tips to {x}|is there a trick to {x}|write a tutorial on how to {x}|a guide to
 {x}|can you show me how to {x}|I would like to {x}, how do I begin|what should I do to {x}|how would you {x}|how do I go about it if I want to {x}|instructions, please: how to {x}|what's the secret if you want to {x}|walk me through how to {x}|how exactly do I {x}|I need advice on how to {x}""")
 
@@ -142,7 +143,7 @@ def recipe(rng: Random) -> Exchange:
 
 # -- code
 
-CODES = lines("""write a {l} function that {x}|write {l} code that {x}|write a {l} program that {x}|a {l} script that {x}|can you write a function in {l} which {x}|implement {y} in {l}|code {y} in {l}|show me {y} in {l}|how do I write {y} in {l}|I need {l} code for {y}|give me a {l} example of {y}|fix my {l} code|debug this
+CODES = lines("""{l} {y}|{y} {l}|{y} in {l}|{l} code that {x}|{l} function that {x}|write a {l} function that {x}|write {l} code that {x}|write a {l} program that {x}|a {l} script that {x}|can you write a function in {l} which {x}|implement {y} in {l}|code {y} in {l}|show me {y} in {l}|how do I write {y} in {l}|I need {l} code for {y}|give me a {l} example of {y}|fix my {l} code|debug this
 {l} program|why does my {l} code not work|what does this code do: {s}|explain this code: {s}|fix this: {s}|there is a bug in {s}|refactor this {l} function|translate this from {l} to {m}: {s}|write unit tests for {y}|write a SQL query that selects all {n}s|a regex that matches {r}|write a regular expression for {r}|make a web
 page with a {n} in HTML|build an app for {n}s|create a website for my {n} shop|write a bash script that {x}|program {y}|write a class {N} in {l}|convert this {l} code to {m}|how do I sort a list in {l}|how do I read a file in {l}|write me a small {l} game|generate a Dockerfile for a {l} project|write a Makefile|how can I
 parse JSON in {l}|please code a {n} in {l}|what is wrong with {s}|optimize {s}|review my {l} code|set up a {l} project|write a for loop in {l}|hello world in {l}|print the numbers up to ten in {l}""")
@@ -173,7 +174,7 @@ def code(rng: Random) -> Exchange:
 
 FORMS = lines("""a poem|a poem|a short poem|a haiku|a haiku|a sonnet|a limerick|a song|a rap|an essay|an essay|a short essay|an article|a blog post|a speech|a report|a rhyme|a ballad|lyrics|a newspaper article|a rhyming poem|a love poem|an ode|a screenplay|a term paper|a thesis|a presentation|a sermon|a tweet|a product description|a press
 release|a 500 word essay|two pages|a book|a chapter|a review|a slogan|an advertisement|a monologue|a lullaby|a poem of four lines|five paragraphs""")
-WRITE = lines("""write {f} about {t}|write {f} on {t}|write me {f} about {t}|{f} about {t}|{f} about {t}, please|can you write {f} about {t}|compose {f} about {t}|I need {f} about {t}|could you compose {f} on {t}|give me {f} about {t}|please write {f} about {t}|make {f} about {t}|I want {f} about {t}|help me write {f} about {t}|my homework is
+WRITE = lines("""write {f} about {t}|write {f} about {t}|write {f} about {t}|write {f} on {t}|write me {f} about {t}|{f} about {t}|{f} about {t}, please|can you write {f} about {t}|compose {f} about {t}|I need {f} about {t}|could you compose {f} on {t}|give me {f} about {t}|please write {f} about {t}|make {f} about {t}|I want {f} about {t}|help me write {f} about {t}|my homework is
 {f} about {t}|I have to write {f} about {t}, please do it|create {f} on the subject of {t}|would you write {f} for my class about {t}|draft {f} about {t}|think up {f} about {t}|produce {f} on {t}|let me have {f} about {t}""")
 LETTERS = lines("""write an email to my {k} about {t}|write a letter to {p}|write a cover letter for a job as {j}|draft a reply to my {k}|write an apology to my {k}|write a birthday card for {p}|write a complaint about my {n}|write a wedding speech for my {k}|improve my text|rewrite this more politely: I want my {n} back|make this sound better: the {n} is
 not good|correct my essay|proofread my letter|check my grammar: she go to {u} yesterday|rephrase this: {p} sold the {n}|write a job ad for {j}|write my resume|write a reference for {p}|write an invitation to my party|write a thank you note to {p}|finish my novel|continue my text|paraphrase: the {n} was found in {u}|write a dialogue between {p}
@@ -194,7 +195,7 @@ def text(rng: Random) -> Exchange:
 TONGUES = lines(
     "French|French|German|German|Spanish|Spanish|Italian|Portuguese|Japanese|Chinese|Russian|Arabic|Dutch|Polish|Korean|Turkish|Greek|Latin|Swedish|Hindi|Finnish|Czech|Norwegian|Hungarian|Welsh|Swahili"
 )
-TRANSLATE = lines("""translate '{x}' to {l}|translate "{x}" into {l}|translate {x} to {l}|translate into {l}: {x}|translate to {l}: {x}|how do you say '{x}' in {l}|how do I say {x} in {l}|what is '{x}' in {l}|what's "{x}" in {l}|'{x}' in {l}|say '{x}' in {l}|say {x} in {l}|what is the {l} word for {n}|what does one call a {n} in {l}|can you translate this
+TRANSLATE = lines("""{x} in {l}|{l} for {x}|{l} for {n}|translate '{x}' to {l}|translate "{x}" into {l}|translate {x} to {l}|translate into {l}: {x}|translate to {l}: {x}|how do you say '{x}' in {l}|how do I say {x} in {l}|what is '{x}' in {l}|what's "{x}" in {l}|'{x}' in {l}|say '{x}' in {l}|say {x} in {l}|what is the {l} word for {n}|what does one call a {n} in {l}|can you translate this
 to {l}: {x}|please translate the sentence '{x}' into {l}|I need this in {l}: {x}|the {l} for '{x}'|{l} translation of '{x}'|put this into {l}: {x}|how do people say {x} in {l}|give me the {l} word for {n}|speak {l} with me|answer in {l}|can you speak {l}|do you speak {l}|teach me some {l}|translate my letter to {l}|write that in {l}|what is
 {n} in {l}|translate the word {n} into {l}|render '{x}' in {l}|{x} - now in {l}, please""")
 SAID = lines("""good morning|good night|thank you|I love you|where is the station|how are you|the book is on the table|my name is {p}|see you tomorrow|happy birthday|I am hungry|how much is it|I do not understand|a cup of coffee, please|nice to meet you|the cat sleeps|excuse me|hello|goodbye|yes|no|the weather is nice|I live in {t}|help me|one
@@ -369,7 +370,7 @@ def long_text(rng: Random) -> Exchange:
             b=capital(wide.phrase(rng)), n=thing(rng), f=wide.path(rng), m=rng.randint(2, 99)
         )
         return Exchange(asked, UNREAD, ())
-    told = " ".join(summary(rng)[0] for _ in range(rng.randint(6, 12)))
+    told = " ".join(event(rng)[0] + (f" {aside(rng)}" if rng.random() < 0.4 else "") for _ in range(rng.randint(7, 14)))
     return Exchange(capital(rng.choice(SUM_UP).format(t=told).replace("¶", "\n")), LONG, ())
 
 
@@ -433,13 +434,12 @@ def opposite(rng: Random) -> Exchange:
 
 CAN: dict[Callable[[Random], Exchange], float] = {
     wide_common.known: 4, wide_common.told: 1.2, wide_talk.story: 1.3, wide_more.define: 3, wide_plain.define: 2, wide_talk.define: 1.5, wide_plain.three: 2.5, wide_talk.three: 1.5, wide_talk.joke: 1.2, wide_talk.arithmetic: 2,
-    wide_more.word_sum: 1.2, wide_talk.stated: 2.5, opposite: 1.5, reason: 4, wide_talk.can: 0.5, wide_talk.greet: 0.5,
+    wide_more.word_sum: 1.2, wide_talk.stated: 2.5, opposite: 1.5, reason: 4, daily: 5, wide_talk.can: 0.5, wide_talk.greet: 0.5,
 }  # fmt: skip
 
 
 def can(rng: Random) -> Exchange:
-    one = rng.choices(list(CAN), list(CAN.values()))[0](rng)
-    return can(rng) if held_phrase(one.user) else one
+    return rng.choices(list(CAN), list(CAN.values()))[0](rng)
 
 
 AFTER: dict[str, list[str]] = {
@@ -455,7 +455,7 @@ def draw(rng: Random) -> Chat:
     turns: list[Turn] = []
     refused = False
     for _ in range(rng.choice((1, 1, 1, 1, 2, 2, 3, 4))):
-        one = beyond(rng) if rng.random() < 0.5 else can(rng)
+        one = fresh(beyond if rng.random() < 0.5 else can, rng)
         answer = (
             AGAIN if refused and one.answer.startswith(ME) and one.answer not in (DOCTOR, LAWYER, BANK) else one.answer
         )

@@ -13,7 +13,7 @@ from random import Random
 from training import facts, wide_doubts, wide_more, wide_talk, wide_words
 from training.data_chat import Chat, Turn
 from training.facts_questions import Exchange
-from training.held_words import held_phrase
+from training.held_words import fresh
 from training.wide_common import known
 from training.wide_facts import capital
 from training.wide_long import system
@@ -332,6 +332,43 @@ def letters(rng: Random) -> Exchange:
     return Exchange(said(rng.choice(LOWER).format(w=text.upper()), rng, ORDER), text, ())
 
 
+# -- a choice, a fact
+
+CHOOSE = lines(
+    "choose: {a} or {b}|{a} or {b}, you decide|pick one: {a} or {b}|which one shall I take, {a} or {b}? Just pick one|decide for me: {a} or {b}|{a} or {b}? Choose|please choose between {a} and {b}|pick {a} or {b} at random"
+)
+NUMBER = lines(
+    "pick a number between {a} and {b}|choose a number from {a} to {b}|give me a random number between {a} and {b}|think of a number between {a} and {b} and tell me|a random number from {a} to {b}|say any number between {a} and {b}"
+)
+COIN = lines("flip a coin|toss a coin|heads or tails|flip a coin for me|throw a coin|coin flip")
+DIE = lines("roll a die|roll a dice|throw a die|roll the dice for me|give me a dice roll")
+FUN = lines(
+    "tell me something interesting|tell me a fun fact|a fun fact please|teach me something|tell me a fact|give me a fact|do you know a fun fact|surprise me with a fact|say something smart|tell me something I might not know|any interesting facts|share a fact with me|tell me something|what is something interesting"
+)
+TRUE = lines(
+    "The blue whale is the largest animal.|Saturn has big rings.|The cheetah is the fastest land animal.|Caterpillars turn into butterflies.|A spider has eight legs.|Mercury is liquid at room temperature.|Ice floats because it is lighter than water.|The moon makes no light of its own.|An octopus has eight arms.|Glass is made of sand."
+)
+
+
+def pick(rng: Random) -> Exchange:
+    draw = rng.random()
+    if draw < 0.3:
+        kind = rng.choice(("color", "fruit", "animal", "city", "food", "sport"))
+        one, other = rng.sample(facts.CATEGORIES[kind], 2)
+        return Exchange(
+            said(rng.choice(CHOOSE).format(a=one, b=other), rng), f"I choose {rng.choice((one, other))}.", ()
+        )
+    if draw < 0.55:
+        low = rng.choice((0, 1, 1, 1, 5, 10))
+        high = low + rng.choice((4, 9, 10, 20, 99))
+        return Exchange(said(rng.choice(NUMBER).format(a=low, b=high), rng), f"I pick {rng.randint(low, high)}.", ())
+    if draw < 0.68:
+        return Exchange(said(rng.choice(COIN), rng, ORDER), rng.choice(("Heads.", "Tails.")), ())
+    if draw < 0.76:
+        return Exchange(said(rng.choice(DIE), rng, ORDER), f"I rolled {facts.NUMBERS[rng.randint(1, 6)]}.", ())
+    return Exchange(said(rng.choice(FUN), rng), rng.choice(TRUE), ())
+
+
 # -- all of it
 
 EXCHANGES: dict[Callable[[Random], Exchange], float] = {
@@ -339,6 +376,7 @@ EXCHANGES: dict[Callable[[Random], Exchange], float] = {
     order: 4,
     arrange: 6,
     letters: 5,
+    pick: 1,
     reason: 5,
     own: 7,
     short: 4,
@@ -347,8 +385,7 @@ EXCHANGES: dict[Callable[[Random], Exchange], float] = {
 
 
 def exchange(rng: Random) -> Exchange:
-    one = rng.choices(list(EXCHANGES), list(EXCHANGES.values()))[0](rng)
-    return exchange(rng) if held_phrase(one.user) else one
+    return rng.choices(list(EXCHANGES), list(EXCHANGES.values()))[0](rng)
 
 
 def draw(rng: Random) -> Chat:
@@ -358,6 +395,6 @@ def draw(rng: Random) -> Chat:
         if not turns and rng.random() < 0.14:
             turns += own_turns(rng)
             continue
-        one = exchange(rng) if rng.random() < 0.88 else wide_talk.exchange(rng)
+        one = fresh(exchange if rng.random() < 0.88 else wide_talk.exchange, rng)
         turns += [Turn("user", one.user), Turn("assistant", one.answer)]
     return Chat(turns, "wide_daily", (), system(rng) if rng.random() < 0.2 else "", expect=None)

@@ -14,6 +14,7 @@ from training import facts, wide, wide_common, wide_members, wide_talk
 from training.data_chat import Turn
 from training.data_long import REMEMBERED
 from training.facts_questions import Exchange
+from training.held_words import fresh
 from training.wide_facts import capital
 from training.wide_more import put
 from training.wide_talk import UNKNOWN, lines, spelled
@@ -141,7 +142,7 @@ SHE = lines(
     "Ada|Carla|Elena|Grace|Ines|Karin|Maria|Nadia|Paula|Rosa|Tessa|Vera|Wendy|Yara|Zoe|Bella|Dora|Fiona|Hanna|Julia|Lena|Nora|Petra|Sofia|Ursula|Alice|Clara|Edith|Greta|Iris|Mira|Olga|Rita|Ruth|Anna|Eva|Lucy"
 )
 TRAITS = (
-    Trait("name", lines("my name is {v}|I am {v}|I'm {v}|call me {v}|I am called {v}|people call me {v}|{v} is my name|you can call me {v}"),
+    Trait("name", lines("my name is {v}|I am {v}|I'm {v}|call me {v}|I am called {v}|my friends call me {v}|my first name is {v}|you can call me {v}"),
           lines("what is my name|what's my name|who am I|how am I called|do you remember my name|tell me my name|do you know my name|what should you call me|my name is what|can you say my name"), "Your name is {v}.", _value(wide.first_name), "is my name {v}"),
     Trait("home", lines("I live in {v}|I am living in {v}|my home is in {v}|I have lived in {v} for years|I moved to {v} last year|my flat is in {v}|I have a house in {v}|these days I live in {v}|{v} is where I live"),
           lines("where do I live|in which city do I live|what town do I live in|where is my home|do you know where I live|which place do I live in|where am I at home|tell me where I live"), "You live in {v}.", _value(wide.town), "do I live in {v}"),
@@ -252,15 +253,27 @@ def question(found: list[Own], rng: Random) -> tuple[str, str]:
         return _ask(rng.choice(ALL), rng), " ".join(one.answer for one in found)
     one = rng.choice(found)
     if draw < 0.36 and one.trait.check:
-        right = rng.random() < 0.5
-        other = Own(one.trait, one.slots | {"v": one.trait.slots(rng)["v"]})
-        while "favorite" in one.trait.label and other.slots["v"] not in FAVORITES[one.slots["k"]]:
-            other = Own(one.trait, one.slots | {"v": rng.choice(FAVORITES[one.slots["k"]])})
-        asked = one if right or other.slots["v"].lower() == one.slots["v"].lower() else other
+        asked = one if rng.random() < 0.5 else changed(one, rng)
         return _ask(
             asked.fill(asked.trait.check), rng
         ), f"{'Yes' if asked is one else 'No'}, {one.answer[0].lower()}{one.answer[1:]}"
     return _ask(one.fill(rng.choice(one.trait.asked)), rng), one.answer
+
+
+def changed(one: Own, rng: Random) -> Own:
+    """The same trait with another value; the same value where there is no other."""
+    key, value = one.slots.get("k", ""), one.slots["v"]
+    for _ in range(40):
+        new = {"k": key, "v": rng.choice(FAVORITES[key])} if key in FAVORITES else one.trait.slots(rng)
+        fits = key not in HIS + HERS or new["k"] in (HIS if key in HIS else HERS)  # a brother has a man's name
+        if fits and new["v"].lower() != value.lower():
+            return Own(one.trait, one.slots | {"v": new["v"]})
+    return one
+
+
+AGAIN = lines(
+    "Sorry, that was wrong: {s}.|I made a mistake. {S}.|Wait, that is not right. {S}.|Correction: {s}.|No, I meant this: {s}.|Things have changed. Now it is like this: {s}.|Forget what I said. {S}."
+)
 
 
 def own(rng: Random) -> Exchange:
@@ -284,8 +297,16 @@ def own_turns(rng: Random) -> list[Turn]:
             Turn("user", tell(part, rng).strip()),
             Turn("assistant", f"Nice to meet you, {name}! How can I help you?" if name else REMEMBERED),
         ]
+    if rng.random() < 0.15:  # what is said later counts
+        at = rng.randrange(len(found))
+        new = changed(found[at], rng)
+        said = new.fill(rng.choice(new.trait.told))
+        turns += [Turn("user", rng.choice(AGAIN).format(s=said, S=capital(said))), Turn("assistant", REMEMBERED)]
+        found[at] = new
     if rng.random() < 0.4:
-        between = rng.choice((wide_common.known, wide_talk.arithmetic, wide_talk.three, reason, wide_talk.joke))(rng)
+        between = fresh(
+            rng.choice((wide_common.known, wide_talk.arithmetic, wide_talk.three, reason, wide_talk.joke)), rng
+        )
         turns += [Turn("user", between.user), Turn("assistant", between.answer)]
     for _ in range(rng.choice((1, 1, 2, 3))):
         asked, answer = question(found, rng)
@@ -381,7 +402,7 @@ def thing(rng: Random) -> str:
     return rng.choice(HELD) if rng.random() < 0.4 else rng.choice(kind(rng.choice(COUNTED)))
 
 
-def _event(rng: Random) -> tuple[str, str]:
+def event(rng: Random) -> tuple[str, str]:
     """A sentence, and its main clause without the full stop."""
     subject = (
         rng.choice(SUBJECTS) if rng.random() < 0.45 else rng.choice(BEASTS) if rng.random() < 0.3 else wide.person(rng)
@@ -405,17 +426,20 @@ def _event(rng: Random) -> tuple[str, str]:
     return capital(" ".join(parts)) + ".", f"{subject} {core}"
 
 
+def aside(rng: Random) -> str:
+    """A sentence that only says more about what happened."""
+    return rng.choice(REST).format(n=rng.choice((200, 500, 1000, 3000)))
+
+
 def summary(rng: Random) -> tuple[str, str]:
-    """One or two sentences, and their main clauses; what only says more about the first is left out."""
-    told, main = _event(rng)
-    draw = rng.random()
-    if draw < 0.35:
-        told += " " + rng.choice(REST).format(n=rng.choice((200, 500, 1000, 3000)))
-    elif draw < 0.5:
-        more, other = _event(rng)
+    """One to four sentences, and the main clauses of what happened; what only says more about it is left out."""
+    told, main = event(rng)
+    if rng.random() < 0.18:
+        more, other = event(rng)
         if main.split()[:2] != other.split()[:2]:
-            return f"{told} {more}", f"{capital(main)}, and {other}."
-    return told, capital(main) + "."
+            told, main = f"{told} {more}", f"{main}, and {other}"
+    rest = list(dict.fromkeys(aside(rng) for _ in range(rng.choice((0, 0, 0, 1, 1, 2, 3)))))
+    return " ".join((told, *rest[: 4 - told.count(". ")])), capital(main) + "."
 
 
 SUM_UP = lines("""Summarize: {t}|Summarize: {t}|Summarize this: {t}|Summarize this in a few words: {t}|Summarize the text. {t}|Sum this up: {t}|Please summarize: {t}|{t} Summarize this.|{t}¶¶Summarize.|{t} In short?|In short: {t}|Give me a summary: {t}|Make this shorter: {t}|Shorten this: {t}|What happened, in a few words? {t}|What is the main point? {t}|{t}¶¶What is
