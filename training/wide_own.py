@@ -177,7 +177,7 @@ class Own:
 
     def fill(self, text: str) -> str:
         many = facts.plural(self.slots.get("k", "")) if self.slots.get("k") else ""
-        return text.format(**self.slots, **({} if "K" in self.slots else {"K": many}))
+        return re.sub(r"\ba (?=orange\b)", "an ", text.format(**self.slots, K=many))
 
     @property
     def about(self) -> str:
@@ -190,7 +190,9 @@ class Own:
 
 def owns(rng: Random, count: int) -> list[Own]:
     """Different things about oneself."""
-    found = [Own(trait, trait.slots(rng)) for trait in rng.sample(TRAITS, count)]
+    # The first seven are what people tell first.
+    order = sorted(TRAITS, key=lambda trait: rng.random() * (0.45 if TRAITS.index(trait) < 7 else 1))
+    found = [Own(trait, trait.slots(rng)) for trait in order[:count]]
     names = [one.slots["v"] for one in found] + [
         one.slots["k"] for one in found if one.trait.label.startswith("meeting")
     ]
@@ -257,7 +259,7 @@ def question(found: list[Own], rng: Random) -> tuple[str, str]:
         return _ask(
             asked.fill(asked.trait.check), rng
         ), f"{'Yes' if asked is one else 'No'}, {one.answer[0].lower()}{one.answer[1:]}"
-    return _ask(one.fill(rng.choice(one.trait.asked)), rng), one.answer
+    return _ask(one.fill(rng.choice(one.trait.asked[:2] if rng.random() < 0.3 else one.trait.asked)), rng), one.answer
 
 
 def changed(one: Own, rng: Random) -> Own:
@@ -272,7 +274,7 @@ def changed(one: Own, rng: Random) -> Own:
 
 
 AGAIN = lines(
-    "Sorry, that was wrong: {s}.|I made a mistake. {S}.|Wait, that is not right. {S}.|Correction: {s}.|No, I meant this: {s}.|Things have changed. Now it is like this: {s}.|Forget what I said. {S}."
+    "Sorry, that was wrong: {s}.|I made a mistake. {S}.|Wait, that is not right. {S}.|Correction: {s}.|No, I meant this: {s}.|Things have changed. Now it is like this: {s}."
 )
 
 
