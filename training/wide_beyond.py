@@ -324,10 +324,10 @@ SYMPTOMS = lines(
 # -- what needs a tool
 
 ACTS = lines("""remind me to call {p} {w}|set a reminder for {w}|set an alarm for {h}|wake me at {h}|set a timer for {m} minutes|send an email to {p}|send a message to my {k}|call {p}|text my {k} that I am late|book a table for {m} at {h}|book a flight to {t}|order a pizza|order a new {n}|buy a {n} for me|play some music|play the song of {p}|turn off the
-lights|turn up the heating|open the file {f}|read the file {f}|delete {f}|save this to {f}|list the files in my folder|rename {f}|open the website of {p}|go to www.{n}.com|browse to {n}.org|search the web for {n}s|google {n}|search online for a {n}|find the cheapest flight from {t} to {u}|find a hotel in {t}|show me the latest news|read me the
+lights|turn up the heating|open the file {f}|read the file {f}|delete {f}|save this to {f}|list the files in my folder|rename {f}|open the website of {p}|go to www.{s}.com|browse to {s}.org|search the web for {n}s|google {n}|search online for a {n}|find the cheapest flight from {t} to {u}|find a hotel in {t}|show me the latest news|read me the
 news|check my email|check the weather in {t}|check the price of {a}|check my calendar|add {n}s to my shopping list|put the meeting with {p} into my calendar|cancel my appointment {w}|take a photo|take a screenshot|print this page|translate this PDF file|download the {n} app|install the update|restart the computer|connect to the wifi|run this
 program|run my tests|query the database|post this on my page|pay my bill|transfer {m} euros to {p}|call a taxi to {t}|navigate to {t}|show me the way to {t}|track my parcel|start the washing machine|lock the front door|record my voice|show me a picture of a {n}|show me a map of {t}|find a video about {n}s|subscribe me to the newsletter|fetch
-the page {n}.com/{n}|get me the stock chart of {a}|log me in|upload {f}|watch my inbox|mute my phone|buy tickets for {t}""")
+the page {s}.com/{s}|get me the stock chart of {a}|log me in|upload {f}|watch my inbox|mute my phone|buy tickets for {t}""")
 LIVE = lines("""what is the price of {a} now|how much is {a} today|what is in the news today|what happened in {t} today|who won the game last night|what is the exchange rate of the euro today|how is the weather in {t} right now|when is the next train to {t}|is the shop in {t} open now|what is the traffic like in {t}|how much is a flight to {t}|what is
 the top story today|what are people saying about {t} today|which films are on in {t} tonight|what is the stock price of {p}'s company|who is leading in the polls right now|what does a {n} cost at the moment|how high is the rent in {t} these days""")
 
@@ -336,7 +336,7 @@ def act(rng: Random) -> Exchange:
     live = rng.random() < 0.22
     asked = rng.choice(LIVE if live else ACTS).format(
         p=wide.first_name(rng), w=rng.choice(("tomorrow", "on Friday", "at noon", "tonight", "next week", "in an hour")), h=rng.choice(("7", "six", "8 am", "6:30", "noon")), m=rng.randint(2, 60),
-        k=rng.choice(wide_talk.KIN[:12]), n=thing(rng), f=wide.path(rng), t=wide.town(rng), u=wide.town(rng), a=rng.choice(ASSETS),
+        k=rng.choice(wide_talk.KIN[:12]), n=thing(rng), s=wide.noun(rng), f=wide.path(rng), t=wide.town(rng), u=wide.town(rng), a=rng.choice(ASSETS),
     )  # fmt: skip
     return Exchange(asked, UNKNOWN if live else TOOL, ())
 
@@ -360,14 +360,14 @@ def large(rng: Random) -> Exchange:
 SUM_UP = lines(
     "summarize: {t}|summarize this text: {t}|sum this up: {t}|give me a summary of this:¶{t}|summarize the following.¶¶{t}|{t}¶¶Summarize this.|{t}¶¶Please sum it up.|TL;DR: {t}|in one sentence: {t}|make this shorter:¶¶{t}|what are the main points here?¶¶{t}|shorten this: {t}|key points of this text: {t}"
 )
-UNSEEN = lines("""summarize the book "{b}"|summarize the attached file|sum up this article: https://{n}.com/{n}|summarize the report {f}|what is this video about: https://{n}.tv/{m}|read {f} and tell me what it says|summarize the last meeting|give me a summary of the film "{b}"|sum up chapter {m} of my book|summarize my emails|what does the article on {n}.org
-say|tl;dr of https://{n}.net|summarize the page {n}.com for me|condense the PDF I sent you|give me the key points of the attached document""")
+UNSEEN = lines("""summarize the book "{b}"|summarize the attached file|sum up this article: https://{s}.com/{s}|summarize the report {f}|what is this video about: https://{s}.tv/{m}|read {f} and tell me what it says|summarize the last meeting|give me a summary of the film "{b}"|sum up chapter {m} of my book|summarize my emails|what does the article on {s}.org
+say|tl;dr of https://{s}.net|summarize the page {s}.com for me|condense the PDF I sent you|give me the key points of the attached document""")
 
 
 def long_text(rng: Random) -> Exchange:
     if rng.random() < 0.35:
         asked = rng.choice(UNSEEN).format(
-            b=capital(wide.phrase(rng)), n=thing(rng), f=wide.path(rng), m=rng.randint(2, 99)
+            b=capital(wide.phrase(rng)), s=wide.noun(rng), f=wide.path(rng), m=rng.randint(2, 99)
         )
         return Exchange(asked, UNREAD, ())
     told = " ".join(event(rng)[0] + (f" {aside(rng)}" if rng.random() < 0.4 else "") for _ in range(rng.randint(7, 14)))
@@ -427,6 +427,23 @@ def beyond(rng: Random) -> Exchange:
 # -- what it can do, in words like those
 
 
+KNOWN = lines("gravity|photosynthesis|democracy|electricity|recycling")
+
+
+def how_known(rng: Random) -> Exchange:
+    """The few how-tos and subjects that it has an answer for, asked for like those that are beyond it."""
+    if rng.random() < 0.7:
+        clause = rng.choice([one for one in facts.EXPLANATIONS if one.startswith("how to ")])
+        text = rng.choice(HOW).format(x=clause.removeprefix("how to ").replace("your", "my"))
+    else:
+        subject = rng.choice(KNOWN)
+        clause, text = (
+            f"what {subject} is",
+            rng.choice([one for one in EXPLAIN[:8] if "{g}" not in one]).format(h=subject),
+        )
+    return Exchange(put(text, rng), facts.EXPLANATIONS[clause], ())
+
+
 def opposite(rng: Random) -> Exchange:
     one = facts_questions.opposite(rng, "train")
     return Exchange(one.user, one.answer, ())
@@ -434,7 +451,7 @@ def opposite(rng: Random) -> Exchange:
 
 CAN: dict[Callable[[Random], Exchange], float] = {
     wide_common.known: 4, wide_common.told: 1.2, wide_talk.story: 1.3, wide_more.define: 3, wide_plain.define: 2, wide_talk.define: 1.5, wide_plain.three: 2.5, wide_talk.three: 1.5, wide_talk.joke: 1.2, wide_talk.arithmetic: 2,
-    wide_more.word_sum: 1.2, wide_talk.stated: 2.5, opposite: 1.5, reason: 4, daily: 5, wide_talk.can: 0.5, wide_talk.greet: 0.5,
+    wide_more.word_sum: 1.2, wide_talk.stated: 2.5, opposite: 1.5, reason: 4, how_known: 3, daily: 5, wide_talk.can: 0.5, wide_talk.greet: 0.5,
 }  # fmt: skip
 
 
