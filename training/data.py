@@ -36,12 +36,16 @@ from training import (
     wide_checks,
     wide_choose,
     wide_common,
+    wide_copy,
     wide_daily,
     wide_forms,
     wide_keyed,
     wide_kinds,
     wide_long,
+    wide_near,
     wide_needs,
+    wide_pairs,
+    wide_pick,
     wide_pictures,
     wide_plain,
     wide_prompted,
@@ -79,7 +83,8 @@ STAGES = {
         {"talk": 1.0, "persona": 0.2, "dialogue": 0.1, "lookup": 0.6, "scene": 0.3, "memory": 0.6, "json": 0.3,
         "tools": 0.4, "wide": 11.0, "wide_talk": 10.0, "common": 7.0, "wide_json": 4.0, "wide_keyed": 4.0,
         "wide_tools": 4.0, "wide_acts": 8.0, "wide_prompted": 5.0, "told_json": 8.0, "told_keyed": 11.0,
-        "told_prompted": 6.0, "told_tools": 9.0, "wide_beyond": 8.5, "wide_daily": 8.5},
+        "told_prompted": 6.0, "told_tools": 9.0, "wide_beyond": 8.5, "wide_daily": 8.5,
+        "wide_copy": 5.5, "wide_pick": 7.0, "wide_near": 3.7},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
@@ -137,7 +142,10 @@ DRAWS: dict[str, Draw] = {
     )[0](rng),
     "wide_picture": lambda rng, split: wide_pictures.draw(rng),
     "wide_scene": lambda rng, split: wide_scenes.draw(rng),
-    "wide_view": lambda rng, split: wide_views.draw(rng),
+    "wide_view": lambda rng, split: wide_pairs.draw(rng),
+    "wide_copy": lambda rng, split: wide_copy.draw(rng),
+    "wide_pick": lambda rng, split: wide_pick.draw(rng),
+    "wide_near": lambda rng, split: wide_near.tool_call(rng),
 }
 
 
@@ -299,7 +307,7 @@ def draw_chat(
 
         return wide_long.draw(rng, length, prose), None
     if stage in wide_views.FRAMES:
-        return wide_views.draw(rng, wide_views.FRAMES[stage]), None
+        return wide_pairs.draw(rng, wide_views.FRAMES[stage]), None
     return DRAWS[kind](rng, split), None
 
 

@@ -46,6 +46,16 @@ def free(names: Iterable[str]) -> list[str]:
 
 
 @cache
+def _joint() -> frozenset[str]:
+    return frozenset(name.replace("_", "") for name in held_keys())
+
+
+def taken(name: str) -> bool:
+    """Whether it is such a name in any manner of writing, `crewsize` too."""
+    return plain(name).replace("_", "") in _joint()
+
+
+@cache
 def _phrases() -> re.Pattern[str]:
     found = []
     for module in (facts_questions, facts_talk):

@@ -1,4 +1,4 @@
-"""Pictures of any proportions with up to eight figures, anywhere or in rows: counted, looked for, compared; and two pictures.
+"""Pictures of any proportions with up to eight figures, anywhere or in rows: counted, looked for, compared.
 
 The server keeps a picture's proportions within its budget of pixels, so the model sees three by three tokens of 32 pixels, or three
 by four, four by three, two by four, four by two: each stage of `data` has one of them.
@@ -17,7 +17,7 @@ from training import facts, wide_scenes
 from training.data_chat import Chat, Picture, Turn
 from training.pictures import pixels
 from training.wide_facts import capital
-from training.wide_long import joined, system
+from training.wide_long import system
 from training.wide_pictures import COUNT, COUNTED, WHAT, _ask, _named, cover, places
 from training.wide_scenes import (
     ALL,
@@ -328,128 +328,6 @@ def looked(size: Size, rng: Random) -> Chat:
     return _chat([shown], asked or [_there(figures, rng)], rng)
 
 
-# -- two pictures
-
-SAME_ALL = lines("""are these two the same|are the pictures the same|do both show the same thing|is it twice the same picture|are the two pictures alike|same or different|is there any difference|do these match|are they identical|did somebody change anything|are both drawings equal|can you
-tell them apart|is the second like the first|same thing twice or not""")
-DIFFERENT = lines("""what is the difference|in what do they differ|how are they different|what has changed|what changed from the first to the second|what sets them apart|spot the difference|compare the two|which difference do you see|what is not the same|tell me how the second is different|how does the
-second differ from the first""")
-SAME_COLOUR = lines(
-    """do both have the same color|are they of the same color|is the color the same in both|same color in both pictures|does the color match|is the second {s} of the color of the first|did the color stay the same|are both drawn in one color"""
-)
-SAME_SHAPE = lines(
-    """is it the same shape in both|do both show the same shape|are the shapes the same|did the shape stay the same|does the shape match|same figure in both pictures|is the figure in the second one of the same shape"""
-)
-SAME_COUNT = lines(
-    """are there as many in both|is the number the same|do both have the same number of figures|as many here as there|did the number stay the same|do they show equally many"""
-)
-WHICH_MORE = lines(
-    """which picture has more figures|where are more shapes|in which picture do you see more|which of the two has more|which one shows more things|first or second, which has more|where do I see more of them"""
-)
-WHICH_HAS = lines(
-    """which picture shows {x}|in which picture is {x}|where is {x}, in the first or in the second|first or second: where do you see {x}|which of the two has {x}|{x} is in which picture|which image contains {x}|find {x}: which picture"""
-)
-BOTH = lines(
-    """what do you see in both|describe both|describe the two pictures|what is in each|what does each of them show|tell me what is in the first and what in the second|one line about each picture|what are these two"""
-)
-ONE_OF = lines(
-    """what is in the {o} picture|what does the {o} one show|describe the {o} picture|and the {o} one, what is that|the {o} picture, please|what do you see in the {o}"""
-)
-
-
-def _group(kind: tuple[str, str, int]) -> str:
-    shape, colour, count = kind
-    return f"{COUNTED[count]} {colour} {_named(shape, count)}"
-
-
-def both(size: Size, rng: Random) -> Chat:
-    shape, colour, count = _shape(rng), _colour(rng), rng.choice((1, 1, 1, 1, 2, 3, 4))
-    changed = rng.choice(("", "s", "c", "n", "sc")) if rng.random() < 0.75 else "scn"
-    shape2, colour2, count2 = shape, colour, count
-    while "s" in changed and shape2 == shape:
-        shape2 = _shape(rng)
-    while "c" in changed and (colour2 == colour or {colour2, colour} <= NEAR):
-        colour2 = _colour(rng)
-    while "n" in changed and count2 == count:
-        count2 = rng.randint(1, 5)
-    kinds = [(shape, colour, count), (shape2, colour2, count2)]
-    shown = [view([(each[0], each[1])] * each[2], size, rng)[0] for each in kinds]
-    (s1, c1, n1), (s2, c2, n2) = kinds
-    parts = []
-    if c1 != c2:
-        parts.append(f"the color: {c1} and {c2}")
-    if s1 != s2:
-        parts.append(f"the shape: {s1} and {s2}")
-    if n1 != n2:
-        parts.append(f"the number: {COUNTED_NUMBER[n1]} and {COUNTED_NUMBER[n2]}")
-    asked = []
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        form = rng.choice(
-            ("all", "all", "different", "different", "colour", "shape", "count", "more", "has", "has", "both", "one")
-        )
-        if form == "all":
-            asked.append(
-                (_ask(SAME_ALL, rng), f"No, they differ in {joined(parts)}." if parts else "Yes, they are the same.")
-            )
-        elif form == "different":
-            asked.append(
-                (
-                    _ask(DIFFERENT, rng),
-                    f"They differ in {joined(parts)}." if parts else "There is no difference, they are the same.",
-                )
-            )
-        elif form == "colour":
-            asked.append(
-                (
-                    _ask(SAME_COLOUR, rng, s="figure"),
-                    f"Yes, both are {c1}." if c1 == c2 else f"No, the first is {c1} and the second is {c2}.",
-                )
-            )
-        elif form == "shape":
-            here, there = facts.plural(s1), facts.plural(s2)
-            asked.append(
-                (
-                    _ask(SAME_SHAPE, rng),
-                    f"Yes, both show {here}." if s1 == s2 else f"No, the first shows {here} and the second {there}.",
-                )
-            )
-        elif form == "count":
-            asked.append(
-                (
-                    _ask(SAME_COUNT, rng),
-                    f"Yes, both show {COUNTED_NUMBER[n1]}."
-                    if n1 == n2
-                    else f"No, the first shows {COUNTED_NUMBER[n1]} and the second {COUNTED_NUMBER[n2]}.",
-                )
-            )
-        elif form == "more" and n1 != n2:
-            asked.append((_ask(WHICH_MORE, rng), f"The {'first' if n1 > n2 else 'second'} picture has more."))
-        elif form == "has" and (s1 != s2 or c1 != c2):
-            at = rng.randrange(2)
-            mine, yours = kinds[at], kinds[1 - at]
-            names = (
-                [_thing(mine)]
-                + ([_thing(mine, colour=False)] if s1 != s2 else [])
-                + ([f"the {mine[1]} one"] if mine[1] != yours[1] else [])
-            )
-            asked.append((_ask(WHICH_HAS, rng, x=rng.choice(names)), f"The {('first', 'second')[at]} picture."))
-        elif form == "one":
-            at = rng.randrange(2)
-            asked.append((_ask(ONE_OF, rng, o=("first", "second")[at]), capital(_group(kinds[at])) + "."))
-        else:
-            asked.append((_ask(BOTH, rng), f"The first shows {_group(kinds[0])}, the second shows {_group(kinds[1])}."))
-    return _chat(shown, asked, rng)
-
-
-NEAR = {"dark blue", "navy", "navy blue", "blue"}
-COUNTED_NUMBER = {1: "one", **{n: COUNTED[n] for n in range(2, 10)}}
-
-
-def _thing(kind: tuple[str, str, int], colour: bool = True) -> str:
-    name = f"{kind[1]} {kind[0]}" if colour else kind[0]
-    return facts.an(name) if kind[2] == 1 else f"{kind[1]} {facts.plural(kind[0])}" if colour else facts.plural(kind[0])
-
-
 def _chat(shown: list[Picture], asked: list[tuple[str, str]], rng: Random) -> Chat:
     turns = []
     for place, (question, answer) in enumerate(asked):
@@ -459,9 +337,9 @@ def _chat(shown: list[Picture], asked: list[tuple[str, str]], rng: Random) -> Ch
 
 def draw(rng: Random, size: Size = SQUARE) -> Chat:
     form = rng.random()
-    if form < 0.1:
+    if form < 0.13:
         return _chat(*single(size, rng), rng)
-    return counted(size, rng) if form < 0.36 else looked(size, rng) if form < 0.74 else both(size, rng)
+    return counted(size, rng) if form < 0.45 else looked(size, rng)
 
 
 def single(size: Size, rng: Random) -> tuple[list[Picture], list[tuple[str, str]]]:
