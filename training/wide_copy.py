@@ -114,13 +114,23 @@ def key(rng: Random, style: str = "") -> tuple[str, list[str]]:
             return name, parts
 
 
+def _usual(rng: Random, style: str) -> tuple[str, list[str]]:
+    """A name that a program could have: backup_server_port."""
+    while True:
+        parts = wide.attribute(rng)[0].lower().split(" ")
+        name = written(parts, style or rng.choice(STYLES))
+        if not taken(name) and len(set(parts)) == len(parts):
+            return name, parts
+
+
 def names(rng: Random, count: int) -> list[tuple[str, list[str]]]:
     """Keys of one object: mostly written alike; now and then they share a word."""
     style = rng.choice(STYLES) if rng.random() < 0.85 else ""
     found: dict[str, list[str]] = {}
+    usual = rng.random() < 0.35
     shared = rng.choice(_words()["noun"]) if rng.random() < 0.15 else ""
     while len(found) < count:
-        name, parts = key(rng, style)
+        name, parts = _usual(rng, style) if usual and not shared else key(rng, style)
         if shared and style not in ("", "one") and shared not in parts:
             parts = [shared, *parts[-1:]] if rng.random() < 0.6 else [*parts[:1], shared]
             name = written(parts, style)
@@ -238,7 +248,7 @@ def _value(rng: Random) -> tuple[str, Any]:
         return str(part), part
     how = rng.choice((wide.phrase, wide.person, wide.town, wide.code, wide.date, wide.first_name, wide.mail, wide.site))
     text = how(rng)
-    return text, text
+    return (text, int(text)) if re.fullmatch("[1-9][0-9]*", text) else (text, text)
 
 
 TOLD = lines(
@@ -305,7 +315,7 @@ def counts(rng: Random) -> Chat:
         if pool is None:
             one = rng.choice(wide_fields.fields()["kind"])
             pool = [wide_fields.bare(each) for each in one.members] if one.mass == "c" else []
-        pool = [each for each in pool if not taken(each) and not each.endswith("s")]
+        pool = [each for each in pool if not taken(each) and not each.endswith(("s", "man", "men"))]
         if len(pool) > 3:
             break
     members = rng.sample(pool, min(len(pool), rng.choice((2, 3, 4, 5))))

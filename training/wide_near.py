@@ -112,6 +112,36 @@ teach_piece learn_song practice_song|Plans a lesson for a song|p:learner;n:minut
 wake_with_song song_alarm morning_song|Wakes you with a song|time:wake_time|get me up with "{x}" at {time};"{x}" should wake me, {time};at {time} I want to wake up to "{x}"
 sing_text song_words show_words|Shows the words of a song||what are the words of "{x}";I forgot how "{x}" goes on, show it;we want to sing "{x}", give us the text
 rate_song like_song give_song_points|Stores how you like a song|few:points_given|{few} points for "{x}";"{x}" is worth {few} points;I give "{x}" {few} points
+*weather_sort kind_of_weather|hail,fog,thunder,sleet,drizzle,frost,gales,snow,heat,showers
+sky_outlook tell_weather weather_in|Tells what the weather will be|town:asked_town;date:asked_day|will there be {x} in {town} on {date};{town}, {date}, do we get {x};I fear {x} in {town}, how does {date} look
+warn_of_weather storm_alarm sound_warning|Warns people of bad weather|town:warned_town|tell the people of {town} that {x} is coming;{town} has to be warned of {x};{x} is on its way, let {town} know
+log_weather note_weather store_reading|Stores what the weather was|town:measured_in_town;n:reading_taken|we had {x} in {town}, the meter said {n};{town}: {x}, {n} on the meter;write down {x} for {town}, reading {n}
+what_to_wear clothes_advice pack_advice|Tells what to put on|town:traveled_to|what do I put on in {town} when there is {x};I am off to {town} and they have {x}, which coat;{x} in {town}, do I need boots
+cover_garden protect_plants shield_bed|Covers plants before bad weather|time:covered_by|{x} tonight, cover the beds by {time};get the sheets over the beds before {time}, {x} is near;because of the {x}, have the garden covered at {time}
+*picture_subject shown_thing|lighthouse,wedding cake,tram,old mill,market stall,waterfall,horse race,tower,ferry,snowman
+take_photo snap_picture shoot_picture|Takes a photo|time:shot_at|get the {x} on film at {time};a photo of the {x} at {time};when it is {time}, snap the {x}
+share_photo pass_on_picture show_photo_to|Sends a photo to somebody|p:sent_to_person|{p} wants the picture of the {x};let {p} have the photo with the {x};the one with the {x}, off to {p}
+print_photo order_prints make_prints|Prints photos on paper|n:prints_wanted|{n} prints of the {x};the {x} on paper, {n} times;I would like the photo of the {x} {n} times to hang up
+delete_photo throw_out_picture erase_picture|Deletes a photo|code:file_code|away with the {x}, it is {code};{code}, that blurred {x}, get rid of it;I never want to see the {x} again, {code}
+tag_person name_in_photo who_is_it|Notes who is in a photo|p:person_shown|that is {p} in front of the {x};the one by the {x} is {p};put the name {p} on the picture with the {x}
+*medicine_sort taken_drug|cough syrup,eye drops,iron pills,ointment,insulin,aspirin,nose spray,vitamins,sleeping pills,antacid
+take_dose log_intake note_dose|Stores that somebody took a medicine|p:who_took_it;few:doses_taken|{p} had {few} of the {x};{few} times {x}, {p} took it;write down that {p} swallowed the {x}, {few} of it
+dose_alarm pill_clock remember_pill|Reminds somebody to take a medicine|p:reminded_person;time:pill_time|{p} must not forget the {x} at {time};beep {p} at {time} for the {x};at {time} it is time for the {x}, tell {p}
+fetch_medicine pharmacy_run refill_medicine|Gets medicine from the pharmacy|n:packs_wanted|the {x} is nearly finished, {n} packs;{n} packs of {x} from the pharmacy;we are out of {x}, bring {n}
+ask_side_effects drug_facts leaflet_of|Tells what a medicine can do to you||does {x} make one tired;what do they say about {x} on the leaflet;is {x} bad for the stomach
+stop_medicine end_course take_off_plan|Takes a medicine off the plan of somebody|p:taken_off_person;date:last_day_taken|no more {x} for {p} after {date};{p} is done with the {x} on {date};from {date} on {p} goes without {x}
+*|
+check_in_guest give_key hand_over_room|Lets a guest into a room|p:arriving_guest;m:room_no door_no key_no|{p} is here, room {m};the key of {m} for {p};put {p} into {m}
+extend_stay more_nights stay_longer|Lets a guest stay longer|p:staying_guest;few:extra_nights|{p} wants {few} more nights;{few} nights longer for {p};let {p} stay on, {few} nights
+guest_complaint note_trouble desk_report|Stores what a guest complains about|p:unhappy_guest;flaw:trouble_told|{p} says of the shower: {flaw};about the fan, from {p}: {flaw};{p} is not happy with the lamp, {flaw}
+wake_guest_up morning_ring rouse_guest|Wakes a guest|m:room_no door_no key_no;time:wake_time|knock at {m} when it is {time};{time} for room {m}, they have to get up;ring {m} out of bed at {time}
+bill_guest make_invoice charge_room|Writes the bill of a guest|m:room_no door_no key_no;n:sum_due|room {m} leaves, that makes {n} euros;{n} euros for {m}, write it out;the people in {m} want to pay, {n} euros
+*|
+book_court reserve_pitch keep_court|Reserves a place to play|what:kind_of_game;time:play_time|we want to play {game} at {time};{time}, {game}, is the place free then;keep us a place for {game}, {time}
+find_partner match_players who_plays|Finds somebody to play with|what:kind_of_game;town:playing_town|nobody in {town} plays {game} with me;I look for somebody for {game} in {town};{game} in {town}, who joins in
+enter_score note_result_of store_match|Stores how a game ended|p:winner_of_game;p2:loser_of_game|{p} beat {p2};{p2} lost to {p};put it down, {p} was better than {p2}
+rent_gear lend_gear get_gear|Lends what one needs to play|what:kind_of_game;few:sets_lent|{few} sets of what one needs for {game};we have nothing for {game}, bring {few} sets;lend us {few} sets for {game}
+book_trainer lesson_in coach_hour|Books a trainer|what:kind_of_game;p:trainer_wanted|I want to get better at {game}, with {p};{p} should teach me {game};an hour of {game} with {p}
 *crop_sort sown_thing|barley,turnips,clover,lentils,mustard,pumpkins,beets,chicory,lupins,flax
 sow_field plant_out put_in_seed|Sows a field|n:hectares_sown;town:field_near|{x} on {n} hectares near {town};sow {x}, {n} hectares, the field by {town};the land near {town}, {n} hectares, gets {x}
 reap_field bring_in start_reaping|Brings in a harvest|date:reaping_day;p:reaper_name|{p} cuts the {x} on {date};get the {x} in on {date}, {p} has the machine;the {x} is ripe, {p} can start on {date}
@@ -132,6 +162,7 @@ LISTS = {
     "room": "kitchen,cellar,hall,balcony,study,attic,garage,bedroom,conservatory", "pest": "brown spots,snails,white dust,yellow leaves,holes,lice",
     "flaw": "the handle is loose,it makes a noise,it does not start,it is cracked,a screw is missing,it smells burnt,it leaks,the wheel is bent",
     "ill": "a bad cough,a swollen leg,a high fever,a rash,no appetite,a bleeding cut,cramps", "burn": "barn,bicycle,caravan,toolbox,workshop,haystack,boat,trailer",
+    "game": "squash,badminton,pelota,croquet,table tennis,curling,billiards,handball,bowls,padel",
     "what": "coffee,books,taxis,shoes,games,concerts,sweets,petrol", "color": "ochre,lilac,dark green,cream,teal,brick red,pale blue,ivory",
     "reason": "I am ill,the train is canceled,there is no room,my car broke down,I have to work,the child has a fever",
 }  # fmt: skip
@@ -159,7 +190,7 @@ VALUES: dict[str, Callable[[Random], Any]] = {
     "title": lambda rng: " ".join(map(capital, wide.phrase(rng).split())),
 }  # fmt: skip
 NUMBERS = ("n", "m", "few")
-SAME = {"why": ("pest", "flaw", "reason"), "what": ("what", "burn")}  # a place of which there are several lists
+SAME = {"why": ("pest", "flaw", "reason"), "what": ("what", "burn", "game")}  # a place of which there are several lists
 USUAL = {
     "p": "person name who recipient contact", "msg": "message text content", "n": "amount number quantity count", "town": "town place city location",
     "time": "time at", "date": "date day when", "cmd": "task to_do job", "x": "item thing object", "firm": "company firm", "code": "code reference", "room": "room", "color": "color",

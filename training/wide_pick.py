@@ -151,6 +151,10 @@ VALUES: dict[str, Callable[[Random], str]] = {
     "ride": lambda rng: rng.choice(wide_scraps.RIDES), "food": lambda rng: rng.choice(wide_scraps.FOODS),
     "part": lambda rng: rng.choice(wide_scraps.PARTS), "verb": lambda rng: rng.choice(wide_scraps.VERBS),
     "cup": lambda rng: rng.choice(wide_scraps.CUPS), "peak": lambda rng: f"{rng.choice(('Mount', 'Piz', 'Monte'))} {capital(wide.made_up(rng))}",
+    "ailment": lambda rng: rng.choice(wide_scraps.AILMENTS), "subject": lambda rng: rng.choice(wide_scraps.SUBJECTS), "phone": lambda rng: f"{rng.randint(100, 999)}-{rng.randint(0, 9999):04}",
+    "offence": lambda rng: rng.choice(wide_scraps.OFFENCES), "plan": lambda rng: rng.choice(wide_scraps.PLANS), "pet": wide.first_name,
+    "creature": lambda rng: rng.choice(wide_scraps.CREATURES), "place": lambda rng: rng.choice(wide_scraps.PLACES),
+    "ware": lambda rng: rng.choice(wide_scraps.WARES), "color": lambda rng: rng.choice(wide_scraps.COLORS), "brand": lambda rng: capital(wide.made_up(rng)),
     "ship": lambda rng: rng.choice((capital(wide.made_up(rng)), _title(rng).removeprefix("The "), wide.first_name(rng))),
 }  # fmt: skip
 NAMES: dict[str, tuple[str, ...]] = {
@@ -211,6 +215,8 @@ class PickForm(Form):
                 found[hole] = rng.randint(*SPANS.get(base, (2, rng.choice((9, 40, 99, 900)))))
                 while found[hole] in [value for at, value in found.items() if at != hole]:
                     found[hole] += 1
+            elif base == "price":
+                found[hole] = round(rng.uniform(0.5, 400), rng.choice((1, 2)))
             else:
                 while hole not in found or list(found.values()).count(found[hole]) > 1:
                     found[hole] = VALUES[base](rng)
@@ -238,26 +244,7 @@ LABELS = lines(
 
 def _text(first: str, clauses: list[str], rng: Random) -> str:
     """The sentence, and how it ended in it, behind it or before it."""
-    own = first.split(" ")[0] in (
-        "we",
-        "they",
-        "the",
-        "put",
-        "out",
-        "at",
-        "a",
-        "for",
-        "somebody",
-        "on",
-        "ask",
-        "it",
-        "my",
-        "before",
-        "our",
-        "test",
-        "table",
-    )
-    text = capital(first) if own or rng.random() < 0.9 else first
+    text = capital(first) if rng.random() < 0.92 else first
     if clauses and rng.random() < 0.4:
         text += rng.choice(JOINTS) + clauses.pop()
     text += "."
@@ -307,11 +294,9 @@ def form(rng: Random, styles: tuple[str, ...] = ("snake", "snake", "camel", "keb
         if base == "box" and "box2" in holes:  # whose?
             continue
         number = base in NUMBERS
-        names = (
-            (ANYTHING if rng.random() < 0.12 and "what2" not in holes else kind.names)
-            if base == "what"
-            else scene.names.get(hole, NAMES.get(base, ()))
-        )
+        names = scene.names.get(hole, kind.names if base == "what" else NAMES.get(base, ()))
+        if hole == "what" and "what2" not in holes and rng.random() < 0.12:
+            names = ANYTHING
         if hole == "n" and hole not in scene.names:
             box = next((each for each in ("box", "box2", "what") if each in holes), "")
             if box not in ("", "what"):  # the name goes by what they come in
@@ -327,17 +312,19 @@ def form(rng: Random, styles: tuple[str, ...] = ("snake", "snake", "camel", "keb
         if base == "p" and hole not in scene.names and "role" in holes and rng.random() < 0.75:
             fixed.setdefault("role", VALUES["role"](rng))
             names = (fixed["role"], f"{fixed['role']}_name")
-        name = take(names, "integer" if number else "string")
+        type_ = "integer" if number else "number" if base == "price" else "string"
+        name = take(names, type_)
         if name:
             asked.append((hole, name))
-            values[name] = {"type": "integer" if number else "string"}
+            values[name] = {"type": type_}
     ending: list[tuple[str, End, bool]] = []
     theme = scene.theme[-1]
     for _ in range(rng.choice((0, 1, 1, 2))):
         pool = [one for one in ends() if theme in one.themes and all(one is not each for _, each, _ in ending)]
         if any(each.wet for _, each, _ in ending):
             pool = [one for one in pool if not one.wet]
-        end = rng.choice(pool)
+        own = [one for one in pool if len(one.themes) < 4]
+        end = rng.choice(own if own and rng.random() < 0.6 else pool)
         straight = bool(end.so) and (rng.random() < 0.6 or not end.not_so)
         name = take(end.so if straight else end.not_so, "boolean")
         if name:
@@ -371,7 +358,7 @@ def drawn(rng: Random) -> wide_kinds.Drawn:
     return wide_kinds.Drawn(text, text, f"{verb}_{plain(one.name)}", values, values)
 
 
-TYPES = {"string": "text", "integer": "number", "boolean": "true or false"}
+TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "true or false"}
 
 
 def keyed(rng: Random) -> Chat:

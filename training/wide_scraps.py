@@ -123,6 +123,48 @@ w|the curtain went up at {time} for "{show}", {n} seats|show:piece play_title;n:
 k|{p} baked {food.a} for {few}, with {what} in it|food:baked_thing cake_sort;few:enough_for serves;p:baked_by
 k|table {n} wants {food}, {p} serves|food:wanted_food table_order;n:table_no;p:server_name waiter_name
 k|{p2} got {food.a} from {p} on {date}|food:treat given_food;p2:receiver_name;p:giver_name given_by
+g|got {n} {box} {adj} {what} from {p} ({town})|p:supplier got_from;town:supplier_town origin
+g|{town}: {what}, {n} {box}, {p}|
+g|could you book in {n} {box} of {what} for {p}, {adj}|p:booked_for customer
+g|{p} asked whether the {n} {box} were {what} or {what2}; it was {what}|what2:wrong_guess other_guess;p:asker
+g|instead of {what2} they sent {what}, {n} {box} of it|what2:expected wanted_instead
+g|no {what2} this time, only {what}: {n} {box}, {adj}, from {town}|what2:not_there missing_kind
+g|lot {m}: {n} {box} of {what} ({adj})|m:lot_no lot
+g|{p} swears that the {adj} {what} in the {n} {box} comes from {town}|p:swears claimed_by;town:claimed_origin origin
+g|the {role} of {firm} picked out {what}, {n} {box}|firm:firm_name employer
+g|half of the {n} {box} held {what}, the others were empty|
+g|{n} times {what}, in {box}, for {p2}, not for {p}|p:not_for;p2:meant_for recipient
+g|hi, {p} here, we still have {n} {box} of {what} of yours in {town}|p:writer_name caller
+cg|{what} x {n}, {adj}, {p} collects them on {weekday}|p:collector collected_by
+cg|{p} gave back {n} of the {what} that {p2} had lent|p:gave_back borrower;p2:lender lent_by
+cg|between {town} and {town2} somebody saw {n} {what}, all of them {adj}|town:one_end;town2:other_end
+b|the {brand} {ware} costs {price} euros at {firm}|brand:brand make;ware:ware product article;price:price price_euros;firm:shop_name shop
+b|{p} sent the {ware} back, {brand} should do better|brand:brand maker_name;ware:returned_ware returned_thing;p:unhappy_buyer
+b|{n} of the {brand} {ware} in {color}, {price} each|n:pieces_wanted quantity;brand:make brand;ware:ware product;color:color shade;price:each_costs unit_price
+b|my {brand} {ware} is from {year} and still runs, says {p}|brand:make brand;ware:ware machine;p:said_by
+b|{firm} takes the {brand} {ware} out of its range on {date}|brand:brand make;ware:ware product;firm:seller_firm;date:until_day last_day
+b|call {phone} about the {color} {ware}, {p} is selling it|phone:phone number_to_call;ware:offered_ware;color:color;p:seller
+m|{p} came in with {ailment} on {date}, {p2} was on duty|p:patient sick_person;ailment:complaint ailment;p2:on_duty doctor
+m|{p2}, the nurse, gave {p} {few} doses for {ailment}|p2:nurse_name nurse;p:patient treated_person;few:doses doses_given;ailment:ailment illness
+m|{ailment} kept {p} in bed for {min} days|ailment:illness ailment;min:days_in_bed;p:sick_person patient
+m|after {min} days in ward {m} {p} was told it was {ailment}|ailment:diagnosis ailment;m:ward ward_no;p:patient;min:days_there
+l|{p} sat the {subject} exam in {town} on {date}|subject:subject exam_subject;p:candidate student
+l|{p2} teaches {subject} to {n} pupils, one of them {p}|p2:teacher_name teacher;n:pupils class_size;p:pupil_named;subject:subject taught_subject
+l|{p} handed in {n} pages on {subject} to {p2}|p2:handed_to examiner_name;n:pages pages_handed_in;p:author_name student;subject:topic subject
+r|{p} mended the {device} of {p2} for {n} euros|p:mended_by repairer;p2:device_owner customer;n:repair_cost cost
+r|the {device} on floor {few} is broken; {p} was called at {time}|few:floor floor_no;p:called_repairer technician;device:broken_device
+r|{p2} says the {device} of {firm} broke in {year}|p2:reported_by;firm:device_firm owner_firm;year:broke_in
+j|the court in {town} heard {p} on {date} about {offence}|p:accused defendant;offence:charge offence
+j|{p2} told the judge, {p}, all about the {offence} in {town}|p:judge judge_name;p2:witness told_by;offence:offence case_of
+j|{p} got {min} months for {offence}|p:convict sentenced_person;min:months sentence_months;offence:offence crime
+v|{n} members voted on the {plan} in {town} on {date}|n:voters members;plan:plan voted_on
+v|the {role}, {p}, spoke for the {plan}, {p2} against it|p2:opponent spoke_against;plan:plan proposal
+v|{p} put the {plan} to the vote at {time}|p:put_forward_by proposer;plan:plan motion
+a|{p} found {creature.a} near {town}|creature:found_animal creature;p:finder found_by
+a|the {creature} of {p} got out at {time}, {p2} ran after it|creature:escaped_animal pet;p:pet_owner owner;p2:chaser ran_after
+a|{p2} brought {creature.a} called {pet} to the vet on {weekday}|creature:creature animal;pet:pet_name called;p2:brought_by
+f|a fire broke out in the {place} of {p} at {time}|place:burnt_place building;p:owner place_owner
+f|{n} people were in the {place} in {town} when it burned|n:people_inside;place:building burnt_place
 """
 
 ENDS = """
@@ -160,12 +202,39 @@ k|was_hot served_hot|served_cold gone_cold|it was steaming;it came straight from
 k|cut_up in_pieces portioned|left_whole uncut|it came in small pieces;somebody had cut it up;each got a part|nobody had cut it;it came whole;the knife was never used
 k|tasted_good delicious enjoyed|tasted_bad inedible|everybody asked for more;it was a treat;they licked their fingers|it tasted of soap;nobody could eat it;they left it after one bite
 k|had_salt salted_enough|unsalted salt_forgotten|the salt was just right;it was well salted|somebody forgot the salt;there was no salt in it
-gtoxswk|was_photographed photo_taken|no_photo|somebody took a picture;there is a photo of it;the camera was running|nobody had a camera;there is no picture of it;no photo was taken
-gtoxswk|was_raining in_the_rain|no_rain dry_day|it was pouring;all of it in the rain;everyone had an umbrella|the sun was out;the sky was clear all day;it stayed dry
-gtoxswk|made_public in_the_papers|kept_secret hushed_up|it was in all the papers;the radio told everybody;they put up a notice|nobody was told;they kept it quiet;not a word got out
-gtoxswk|got_permission was_allowed|forbidden without_permission|the office said yes;they had a stamp for it;it was allowed|it was forbidden;nobody had allowed it;they did it without asking
-gtoxswk|someone_hurt injuries|all_unhurt nobody_hurt|one of them broke an arm;there was blood;two had to see a doctor|all of them were fine;not a scratch;nobody was hurt
-gtoxswk|police_called police_came|no_police|the police came;somebody called the police;two officers wrote it all down|no police were needed;nobody called the police
+m|got_better recovered cured|got_worse still_ill|the fever went down;the next week it was all over;soon there was no sign of it any more;up and about again|it grew worse every day;the fever would not go down;there was no change for the better
+m|operated had_surgery|no_operation|they had to cut;the surgeons worked for hours;it ended on the operating table|pills were enough;no knife was needed;they did not have to cut
+m|sent_home discharged|kept_in stays_in_ward|home the same evening;the bed is free again|the bed is still taken;another week in the ward
+m|catching infectious|harmless_to_others|half of the ward has it now;the others caught it;the door had to stay shut|nobody else got it;the others need not fear;it does not spread
+l|passed_exam passed|flunked failed_exam|it was enough for a pass;the certificate is in the mail;all the points were there;the board was pleased|it has to be done again next year;there will be no certificate;too few points;it was not enough
+l|cheated caught_cheating|honest_work|there was a slip of paper in the sleeve;it was all copied from the neighbor;the phone lay under the desk|every line was own work;nobody looked left or right;no slip, no phone
+l|handed_in_late missed_deadline|met_deadline|it came two days after the date;the door was already shut|it was in before the date;there was an hour to spare
+rx|runs_again repaired_now works_now|still_broken beyond_repair|it purrs like a cat;it does its work again;good as new|it is scrap now;it still does nothing;they could not save it
+r|has_warranty under_warranty|warranty_over|the maker pays for it;the papers cover it|the warranty ran out last year;we have to pay it ourselves
+r|part_ordered waiting_for_part|no_part_needed|a part has to come from abroad first;the part is on order|no part was needed;everything needed was in the toolbox
+j|found_guilty convicted|acquitted cleared|the verdict was guilty;it ends in jail;off to prison|there was no proof, and home it was;the verdict was not guilty;free to go
+j|confessed admitted_it|denied_it|it was all admitted;there was a full confession;the head went down and a yes came|every word was denied;not a word of confession;it was somebody else, was the answer
+j|has_lawyer represented|without_lawyer|a lawyer did the talking;two lawyers sat there|there was no lawyer;no lawyer would take it
+v|carried adopted motion_passed|voted_down rejected_plan|most hands went up;there was a clear majority for it;it becomes a rule now|most were against it;it fell through;hardly a hand went up
+v|unanimous all_agreed|split_vote disputed|not one voice against;all hands, without a single no|they fought over it for hours;the room was split in two
+v|put_off postponed_vote|decided_now|they will decide next month;it was put off|it was settled that night;there will be no second round
+a|alive survived|died dead|it is breathing;it eats again;it pulled through|it did not live through the night;it was dead when they came;they buried it in the garden
+a|caught_again was_caught|ran_off got_away|it is back in its cage;they got hold of it;a net did the trick|it is gone for good;nobody could catch it;it was too fast for all of them
+a|has_owner owned|stray ownerless|there was a tag with a name;somebody came to claim it|no tag, no collar;nobody came to claim it
+a|bit_someone dangerous_animal|gentle_animal tame_one|it bit the first hand it saw;three fingers were bandaged|it let everybody stroke it;it purred on the lap
+f|put_out extinguished|burned_down burnt_out|after an hour the last flame was out;the hoses came in time;only smoke is left|nothing but ashes is left;it burned to the ground;the walls fell in
+f|was_insured_place covered_by_insurance|no_insurance|the insurance will pay for it;there was a policy|no insurance will pay;the policy had run out
+f|arson set_on_fire|by_accident|somebody had poured petrol;a match and a can were found;it was done on purpose|a candle fell over;it was the old wiring;nobody meant it
+b|in_stock_now available_here|sold_out_now out_of_stock|there are some on the shelf;you can take one along today|the shelf is empty;the last one went yesterday
+b|on_sale reduced|full_price|it is marked down this week;you pay less than usual|no discount this time;they want the full sum
+b|second_hand used_one|brand_new_one|somebody had it before;it has a few scratches|it is still in the box;nobody used it before
+b|recalled called_back_by_maker|no_recall|the maker wants all of them back;there was a warning in the paper|nobody has called it back;no warning was given
+gtoxswkmlrjvafb|was_photographed photo_taken|no_photo|somebody took a picture;there is a photo of it;the camera was running|nobody had a camera;there is no picture of it;no photo was taken
+gtoxswkmlrjvafb|was_raining in_the_rain|no_rain dry_day|it was pouring;all of it in the rain;everyone had an umbrella|the sun was out;the sky was clear all day;it stayed dry
+gtoxswkmlrjvafb|made_public in_the_papers|kept_secret hushed_up|it was in all the papers;the radio told everybody;they put up a notice|nobody was told;they kept it quiet;not a word got out
+gtoxswkmlrjvafb|got_permission was_allowed|forbidden without_permission|the office said yes;they had a stamp for it;it was allowed|it was forbidden;nobody had allowed it;they did it without asking
+gtoxswkmlrjvafb|someone_hurt injuries|all_unhurt nobody_hurt|one of them broke an arm;there was blood;two had to see a doctor|all of them were fine;not a scratch;nobody was hurt
+gtoxswkmlrjvafb|police_called police_came|no_police|the police came;somebody called the police;two officers wrote it all down|no police were needed;nobody called the police
 """
 
 ROLES = "miller cooper tanner glazier warden steward bosun purser curator usher caretaker bailiff groom stoker bookbinder surveyor registrar treasurer archivist dispatcher lamplighter beekeeper ferryman locksmith rigger welder forester shepherd gamekeeper choirmaster librarian notary auctioneer cartographer chemist stationmaster signalman conductor porter gardener upholsterer roofer mason carpenter vintner brewer cheesemaker weaver dyer potter engraver printer saddler farrier harbormaster midwife cook verger sexton prompter fitter".split()
@@ -189,5 +258,27 @@ CUPS = "Copper Bowl,Valley Cup,Mayor's Shield,Harvest Cup,Silver Oar,Winter Trop
     ","
 )
 TEAM_ENDS = "Rovers,United,Wanderers,Athletic,Rangers,Falcons,Otters,Badgers,Lions,Comets,Herons,Sharks,Foxes,Bears,Thunder,Eagles,Hornets,Stags".split(
+    ","
+)
+AILMENTS = "whooping cough,a stiff neck,sunstroke,gout,a torn tendon,hives,scurvy,a cracked rib,shingles,hay fever,lumbago,snow blindness,croup,a burnt hand,vertigo,frostbite".split(
+    ","
+)
+SUBJECTS = "botany,trigonometry,rhetoric,Latin,heraldry,bookkeeping,optics,shorthand,navigation,poetics,geometry,welding,hydraulics,phonetics,mycology,harmony".split(
+    ","
+)
+OFFENCES = "poaching,forgery,smuggling,perjury,arson,embezzlement,trespassing,pickpocketing,bribery,fare dodging,libel,piracy".split(
+    ","
+)
+PLANS = "new bridge,school roof,dog tax,tram line,market hall,parking ban,swimming pool,village fair,cycle path,tree rule,noise rule,fountain".split(
+    ","
+)
+CREATURES = "otter,tawny owl,tortoise,fox cub,parakeet,hedgehog,grass snake,goat,ferret,swan,badger,jackdaw,peacock,gecko".split(
+    ","
+)
+PLACES = "barn,bakery,sawmill,boathouse,bookshop,greenhouse,chapel,garage,inn,warehouse,stable,pavilion".split(",")
+WARES = "kettle,mixer,lawn mower,headset,scooter,sewing machine,heater,toaster,camera,hair dryer,coffee grinder,vacuum cleaner,radio,tent,blender,watch".split(
+    ","
+)
+COLORS = "teal,beige,maroon,navy blue,olive,lilac,ivory,mustard yellow,turquoise,charcoal,rust red,mint green".split(
     ","
 )
