@@ -145,7 +145,7 @@ DRAWS: dict[str, Draw] = {
     "wide_view": lambda rng, split: wide_pairs.draw(rng),
     "wide_copy": lambda rng, split: wide_copy.draw(rng),
     "wide_pick": lambda rng, split: wide_pick.draw(rng),
-    "wide_near": lambda rng, split: wide_near.tool_call(rng),
+    "wide_near": lambda rng, split: wide_near.draw(rng),
 }
 
 

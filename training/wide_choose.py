@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from random import Random
@@ -13,10 +14,11 @@ from typing import Any
 from training import wide_errands, wide_fields, wide_kinds, wide_more, wide_talk, wide_told
 from training.data_chat import Chat, Turn
 from training.facts import NUMBERS
-from training.held_words import free, held_keys, plain
+from training.held_words import free, held_keys, plain, taken
 from training.wide_facts import capital, typed
 from training.wide_fields import Field
 from training.wide_long import system
+from training.wide_prompted import Form
 from training.wide_told import HOLE
 
 Json = dict[str, Any]
@@ -261,10 +263,11 @@ def tool_call(rng: Random) -> Chat:
     )
 
 
-def told_call(rng: Random) -> Chat:
+def told_call(rng: Random, draw: Callable[[Random], Form] = wide_told.form) -> Chat:
     """A text of `wide_told`, for the one tool of several whose values are in it."""
-    forms = {one.name: one for one in (wide_told.form(rng) for _ in range(rng.choice((1, 1, 2, 3, 4))))}
-    verb = rng.choice(("add", "save", "store", "register", "create", "record", "file", "note", "keep", "submit"))
+    forms = {one.name: one for one in (draw(rng) for _ in range(rng.choice((1, 1, 2, 3, 4))))}
+    verbs = ("add", "save", "store", "register", "create", "record", "file", "note", "keep", "submit")
+    verb = rng.choice([verb for verb in verbs if not any(taken(f"{verb}_{plain(name)}") for name in forms)] or ["jot"])
     shown = []
     for name, one in forms.items():
         parameters = {"type": "object", "properties": one.values, "required": list(one.values)}

@@ -119,7 +119,7 @@ def _usual(rng: Random, style: str) -> tuple[str, list[str]]:
     while True:
         parts = wide.attribute(rng)[0].lower().split(" ")
         name = written(parts, style or rng.choice(STYLES))
-        if not taken(name) and len(set(parts)) == len(parts):
+        if not taken(name) and len(set(parts)) == len(parts) and "ip" not in parts:
             return name, parts
 
 
@@ -144,7 +144,16 @@ def names(rng: Random, count: int) -> list[tuple[str, list[str]]]:
 ORDER = lines("""make a JSON object with the keys {k}|JSON with {k}|I want JSON, keys {k}|give me {k} as JSON|return JSON, with exactly these keys: {k}|the keys are {k}, the answer is JSON|extract {k} as JSON|put this into JSON: {k}|as JSON please, with {k}|
 only JSON, only {k}|I need an object that has {k}|JSON object ({k})|fill {k} and send it as JSON|what I need from this is {k}, in JSON|write {k} as a JSON object|read it and give me {k}, JSON only|turn it into JSON; the fields are called {k}|the fields
 {k}, as JSON|my program wants the keys {k}, so answer in JSON|answer with a JSON object whose keys are {k}|can you make JSON of it, {k}|could you pull out {k} as JSON|we store {k}, so give me these as JSON|name the keys {k} and nothing else, JSON|
-take down {k} in JSON|json: {k}|produce {k}, valid JSON|I would like {k} as JSON|find {k} here, and put them in JSON|a JSON object with {k} is what I am after|just {k}, as JSON|output {k} in a JSON object|use {k} as keys and answer in JSON""")
+take down {k} in JSON|json: {k}|produce {k}, valid JSON|I would like {k} as JSON|find {k} here, and put them in JSON|a JSON object with {k} is what I am after|just {k}, as JSON|output {k} in a JSON object|use {k} as keys and answer in JSON|
+the form has the boxes {k}, fill them in as JSON|the columns of my table are {k}, one row as JSON please|schema: {k}|format: JSON. Keys: {k}|keys are case sensitive: {k}. Give me the JSON|I have to type in {k}, hand me that as JSON|JSON, nothing but JSON, with {k}|
+there must be {k} in the JSON|write it as {k}, in JSON|from that I want {k} (JSON)|split it up into {k} and answer in JSON|who or what is {k} here, as JSON|JSON for my database; the columns are {k}|could you sort that into {k} for me, as JSON|do it as JSON and call the keys {k}|sum it up under {k}, JSON|
+please send JSON back. It needs {k}|a small JSON, with {k}|the script reads {k}, so write JSON with these|JSON with the following keys, spelled like this: {k}""")
+FIRST = lines(
+    "the keys are {k}|I need {k}|keys: {k}|we want {k}|remember these keys: {k}|your keys: {k}|wanted: {k}|I am looking for {k} in this"
+)
+NOW = lines(
+    "Now the JSON.|JSON, please.|As JSON.|Give me the JSON object.|Now write the JSON|That is the text. JSON now.|And now JSON with these keys, nothing else.|Answer in JSON."
+)
 POLITE = lines("""Would you be so kind?|If it is not too much trouble,|Good morning!|Hello, I hope you are fine.|Dear assistant,|Thank you so much for your help.|When you have a minute,|I would be very grateful.|Sorry to bother you.|Please and thank you.|May I ask
 you something?|With kind regards.|Many thanks in advance!""")
 GRUMPY = lines("""Third time I ask.|No chatter.|And do not invent any keys.|Ugh, this again.|I am in a hurry.|Last time you got the keys wrong.|Is that so hard?|Come on.|Spell the keys right for once.|I do not have all day.|No excuses.|Not one word more.|You
@@ -226,7 +235,10 @@ def asked(text: str, order: str, rng: Random) -> tuple[str, str]:
 
 
 def answered(text: str, values: Json, rng: Random, types: list[str] | None = None) -> Chat:
-    opening, user = asked(text, ordered(list(values), rng, types), rng)
+    if rng.random() < 0.1:  # the keys first, the order last
+        opening, user = "", f"{ordered(list(values), rng, types, FIRST)}\n\n{text}\n\n{rng.choice(NOW)}"
+    else:
+        opening, user = asked(text, ordered(list(values), rng, types), rng)
     said = json.dumps(values, ensure_ascii=False)
     return Chat([Turn("user", user), Turn("assistant", said)], "wide_copy", (), opening, expect=values)
 
@@ -249,6 +261,19 @@ def _value(rng: Random) -> tuple[str, Any]:
     how = rng.choice((wide.phrase, wide.person, wide.town, wide.code, wide.date, wide.first_name, wide.mail, wide.site))
     text = how(rng)
     return (text, int(text)) if re.fullmatch("[1-9][0-9]*", text) else (text, text)
+
+
+HEADS = {head.lower(): how for head, how in wide.HEADS.items() if " " not in head}
+
+
+def _fitting(parts: list[str], rng: Random) -> tuple[str, Any]:
+    """A value such as the name's last word has, if it is one of those; a code is never of digits alone."""
+    how = HEADS.get(parts[-1])
+    if how in (None, wide.digits, wide.amount, wide.year):
+        number = rng.randint(1500, 2030) if how is wide.year else rng.randint(1, 9999)
+        return (str(number), number) if how else _value(rng)
+    told = how(rng) if how else ""
+    return _fitting(parts, rng) if told.isdigit() else (told, told)
 
 
 TOLD = lines(
@@ -275,7 +300,7 @@ def record(rng: Random) -> Chat:
     clauses, values = [], {}
     for name, parts in found:
         words = " ".join(parts)
-        if rng.random() < 0.12:
+        if rng.random() < 0.12 and parts[-1] not in HEADS:
             yes = rng.random() < 0.5
             if len(parts) == 1 and parts[0] in _words()["adjective"]:
                 telling = rng.choice(IS)
@@ -283,7 +308,7 @@ def record(rng: Random) -> Chat:
                 telling = rng.choice((*HAS, IS[1]))
             clause, values[name] = telling[0 if yes else 1].replace("{w}", words), yes
         else:
-            told, values[name] = _value(rng)
+            told, values[name] = _fitting(parts, rng)
             clause = (form or rng.choice(TOLD)).replace("{w}", words).replace("{v}", told)
         clause = re.sub(r"\ba (?=[aeiou])", "an ", clause)
         clauses.append(clause if clause.startswith(str(values[name])) else capital(clause))

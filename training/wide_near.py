@@ -17,7 +17,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from training import facts, wide, wide_copy, wide_more, wide_talk
+from training import facts, wide, wide_choose, wide_copy, wide_more, wide_pick, wide_talk
 from training.data_chat import Chat, Turn
 from training.held_words import free, plain, taken
 from training.wide_choose import DONE, NONE, _said
@@ -185,15 +185,15 @@ def _numbered(low: int, high: int) -> Callable[[Random], int]:
 
 VALUES: dict[str, Callable[[Random], Any]] = {
     "p": lambda rng: wide.first_name(rng) if rng.random() < 0.4 else f"{wide.first_name(rng)} {wide.last_name(rng)}",
-    "town": wide.town, "n": lambda rng: rng.randint(2, rng.choice((20, 95, 95, 900))), "m": _numbered(2, 12), "few": _numbered(1, 5), "date": wide.date, "time": wide.clock, "code": wide.code,
+    "town": wide.town, "n": lambda rng: rng.randint(2, rng.choice((20, 95, 95, 900))), "m": _numbered(2, 12), "few": _numbered(2, 5), "date": wide.date, "time": wide.clock, "code": wide.code,
     "msg": _filled(STATES), "cmd": _filled(ORDERS), "firm": lambda rng: f"{wide.last_name(rng)}{rng.choice((' Brothers', ' & Sons', ' House', ''))}",
     "title": lambda rng: " ".join(map(capital, wide.phrase(rng).split())),
 }  # fmt: skip
 NUMBERS = ("n", "m", "few")
 SAME = {"why": ("pest", "flaw", "reason"), "what": ("what", "burn", "game")}  # a place of which there are several lists
 USUAL = {
-    "p": "person name who recipient contact", "msg": "message text content", "n": "amount number quantity count", "town": "town place city location",
-    "time": "time at", "date": "date day when", "cmd": "task to_do job", "x": "item thing object", "firm": "company firm", "code": "code reference", "room": "room", "color": "color",
+    "p": "person name who recipient contact", "msg": "message text content", "n": "amount number", "town": "town place city location",
+    "time": "time at", "date": "date day when", "cmd": "task to_do job", "firm": "company firm", "code": "code reference", "room": "room", "color": "color",
 }  # fmt: skip
 PLAIN = {"room": "in_room", "x": "thing_named", "p": "person_named", "n": "number_given", "town": "town_named"}
 
@@ -289,6 +289,10 @@ def written_free(name: str, style: str) -> str:
     """In this style, if that is nobody's."""
     shown = wide_copy.written(name.split("_"), style)
     return shown if not taken(shown) else name
+
+
+def draw(rng: Random) -> Chat:
+    return tool_call(rng) if rng.random() < 0.8 else wide_choose.told_call(rng, wide_pick.form)
 
 
 def tool_call(rng: Random) -> Chat:

@@ -166,8 +166,14 @@ NAMES: dict[str, tuple[str, ...]] = {
     "p": ("name", "person", "who", "person_name"), "role": ("role", "job", "position_held", "works_as", "duty_title"), "year": ("year", "year_given", "in_year"),
     "ride": ("means",), "relative": ("kinship",),
 }  # fmt: skip
-SPANS = {"year": (1900, 2030), "goals": (4, 9), "few": (1, 4), "high": (800, 4800), "min": (5, 90)}
+SPANS = {"year": (1900, 2030), "goals": (4, 9), "few": (1, 3), "high": (800, 4800), "min": (5, 90)}
 NUMBERS = ("n", "m", *SPANS)
+TITLES = {
+    "g": "load stock goods_entry batch", "o": "staff_note person contact_card", "s": "match_report game fixture", "t": "trip voyage journey_note", "x": "test_run trial", "w": "show stage_note",
+    "k": "kitchen_note food_entry", "b": "ware_card product_note", "m": "patient_note ward_entry", "l": "exam_note class_entry", "r": "repair_job fix_note", "j": "court_case hearing",
+    "v": "vote ballot_note", "a": "animal_case rescue_note", "f": "fire_report blaze",
+}  # fmt: skip
+PLAIN = ("record", "entry", "note", "report", "card", "item", "extract", "row", "case", "event")
 FOOD = {"fruit_kind", "nut_kind", "spice_kind", "cheese_kind", "sweet_kind", "vegetable_kind"}
 ANYTHING = ("product", "item", "goods", "what", "article", "merchandise", "stuff", "what_it_is", "thing_named")
 COUNTED = lines(
@@ -333,9 +339,7 @@ def form(rng: Random, styles: tuple[str, ...] = ("snake", "snake", "camel", "keb
     if not values:
         return form(rng, styles)
     order = rng.sample(list(values), len(values)) if rng.random() < 0.6 else list(values)
-    title = capital(
-        rng.choice(("record", "entry", "note", "report", "card", "item", "extract", "row", "case", "event"))
-    )
+    title = "".join(map(capital, rng.choice(TITLES[theme].split() if rng.random() < 0.6 else PLAIN).split("_")))
     return PickForm(
         title,
         {name: values[name] for name in order},

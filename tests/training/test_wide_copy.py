@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from training import wide_copy, wide_near, wide_pairs, wide_pick
+from training import wide_choose, wide_copy, wide_near, wide_pairs, wide_pick
 from training.data_chat import Chat
 from training.held_words import held_keys, held_phrase, taken
 from training.wide_talk import spelled
 
-DRAWS: tuple[Callable[[Random], Chat], ...] = (wide_copy.draw, wide_pick.draw, wide_near.tool_call)
+DRAWS: tuple[Callable[[Random], Chat], ...] = (wide_copy.draw, wide_pick.draw, wide_near.draw)
 
 
 @pytest.mark.parametrize("draw", [*DRAWS, wide_pairs.draw])
@@ -132,6 +132,15 @@ def test_a_call_is_of_a_tool_that_is_there_with_what_the_request_says(data: Path
                 asked = chat.turns[place - 1].text
                 assert all(str(value).lower() in asked.lower() for value in arguments.values()), (asked, arguments)
                 assert len({str(value) for value in arguments.values()}) == len(arguments)
+
+
+def test_a_text_goes_to_the_tool_that_its_values_are_for(data: Path) -> None:
+    rng = Random(6)
+    for _ in range(100):
+        chat = wide_choose.told_call(rng, wide_pick.form)
+        known = {tool["function"]["name"]: tool["function"]["parameters"] for tool in chat.tools}
+        ((name, arguments),) = chat.turns[1].calls
+        assert set(arguments) == set(known[name]["required"]) and not any(map(taken, [*known, *arguments]))
 
 
 def test_all_requests_of_a_tool_have_all_its_arguments() -> None:
