@@ -269,10 +269,12 @@ HEADS = {head.lower(): how for head, how in wide.HEADS.items() if " " not in hea
 def _fitting(parts: list[str], rng: Random) -> tuple[str, Any]:
     """A value such as the name's last word has, if it is one of those; a code is never of digits alone."""
     how = HEADS.get(parts[-1])
-    if how in (None, wide.digits, wide.amount, wide.year):
+    if how is None:
+        return _value(rng)
+    if how in (wide.digits, wide.amount, wide.year):
         number = rng.randint(1500, 2030) if how is wide.year else rng.randint(1, 9999)
-        return (str(number), number) if how else _value(rng)
-    told = how(rng) if how else ""
+        return str(number), number
+    told = how(rng)
     return _fitting(parts, rng) if told.isdigit() else (told, told)
 
 
