@@ -297,7 +297,7 @@ def _small(clause: str) -> str:
 
 def record(rng: Random) -> Chat:
     """Some of what a text tells, under names made of the text's own words."""
-    found = names(rng, rng.choice((1, 2, 2, 3, 3, 4, 5)) + rng.choice((0, 0, 1, 2)))
+    found = names(rng, rng.choice((1, 1, 2, 2, 3, 3, 4)) + rng.choice((0, 0, 1, 2)))
     form = rng.choice(TOLD) if rng.random() < 0.5 else ""
     clauses, values = [], {}
     for name, parts in found:

@@ -338,6 +338,10 @@ def form(rng: Random, styles: tuple[str, ...] = ("snake", "snake", "camel", "keb
             values[name] = {"type": "boolean"}
     if not values:
         return form(rng, styles)
+    if rng.random() < 0.4:  # not all that is told is wanted
+        kept = rng.sample(list(values), min(len(values), rng.choice((1, 2, 2, 3, 3))))
+        values = {name: values[name] for name in values if name in kept}
+        asked = [(hole, name) for hole, name in asked if name in kept]
     order = rng.sample(list(values), len(values)) if rng.random() < 0.6 else list(values)
     title = "".join(map(capital, rng.choice(TITLES[theme].split() if rng.random() < 0.6 else PLAIN).split("_")))
     return PickForm(
