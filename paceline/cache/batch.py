@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 import mlx.core as mx
@@ -53,11 +54,12 @@ class LayerPlan:
 
 
 @dataclass(slots=True)
-class _Step:
+class Step:
     """Per-step values that all layers share, computed once. `ends`: buffers are read whole, and these say how far."""
 
     width: int
     offset: Any
+    active: mx.array  # 0: padding
     tentative: bool = False
     ends: dict[int | None, mx.array] | None = None
     fixed: bool = False  # nothing but shapes may enter the graph
@@ -102,7 +104,7 @@ class Batch:
         # Memory is short: buffers are copied layer by layer (see `evaluate`).
         self.low_memory = False
         self._placed: dict[int | None, GroupPlacement] = {}
-        self._step: _Step | None = None
+        self._step: Step | None = None
 
     def _layer(self, plan: LayerPlan, rows: int) -> LayerCache:
         if plan.kind == "list":
@@ -143,13 +145,15 @@ class Batch:
             ends = {window: mx.array(self.ends(plan), dtype=mx.int32) for window, plan in self.slot_plans.items()}
         counts = None if valid is None or all(count == width for count in valid) else list(valid)
         array = None if counts is None else mx.array(counts, dtype=mx.int32)
-        self._open(_Step(width, offset, tentative, ends, valid=array, counts=counts, checkpoints=checkpoints))
+        flags = self.active_flags
+        self._open(Step(width, offset, flags, tentative, ends, valid=array, counts=counts, checkpoints=checkpoints))
 
     def begin_fixed(
         self,
         width: int,
         offset: mx.array,
         ends: dict[int | None, mx.array],
+        active: mx.array,
         *,
         tentative: bool = False,
         valid: mx.array | None = None,
@@ -159,9 +163,9 @@ class Batch:
         Its graph depends on shapes only, so that it can be traced once and run many times (engine/forward). The
         caller has reserved the room. `ends` has, for each slot plan, the slot that each row writes next.
         """
-        self._open(_Step(width, offset, tentative, ends, fixed=True, valid=valid))
+        self._open(Step(width, offset, active, tentative, ends, fixed=True, valid=valid))
 
-    def _open(self, step: _Step) -> None:
+    def _open(self, step: Step) -> None:
         states = [cache for cache in self.flat if isinstance(cache, StateCache)]
         if step.tentative and not all(cache.can_roll_back for cache in states):
             raise UnsupportedUse("a recurrent state cannot be rolled back: all new tokens must be kept")
@@ -210,13 +214,13 @@ class Batch:
 
     def commit(self) -> None:
         """Close a step: every row keeps all of its new tokens."""
-        step = self._open_step()
+        step = self.step
         self.close()
         self.advance([step.width] * self.rows if step.counts is None else step.counts)
 
     def close(self) -> None:
         """End the forward pass and commit what it wrote to the layers. The caller updates the lengths."""
-        if not self._open_step().tentative:
+        if not self.step.tentative:
             self.kept = None
         for cache in self.flat:
             cache.commit()
@@ -265,25 +269,18 @@ class Batch:
         positions = self.next_positions
         return positions[0] if len(set(positions)) == 1 else mx.array(positions, dtype=mx.int32)
 
-    def _open_step(self) -> _Step:
-        if self._step is None:
-            raise RuntimeError("no step is open: call begin() first")
-        return self._step
+    @property
+    def active_flags(self) -> mx.array:
+        """`active` on the device."""
+        return _flags(tuple(self.active))
 
     # -- what the layers ask during a step
 
     @property
-    def offset(self) -> Any:
-        return self._open_step().offset
-
-    @property
-    def tentative(self) -> bool:
-        return self._open_step().tentative
-
-    @property
-    def valid(self) -> mx.array | None:
-        """How many of the step's tokens in each row are not padding; None: all."""
-        return self._open_step().valid
+    def step(self) -> Step:
+        if self._step is None:
+            raise RuntimeError("no step is open: call begin() first")
+        return self._step
 
     @property
     def _attends_ragged(self) -> bool:
@@ -294,12 +291,8 @@ class Batch:
         """Scorers and nearby attention (models/adapter) look at keys themselves, and get no more than there are."""
         return self.watch is not None or self.near is not None
 
-    @property
-    def checkpoints(self) -> tuple[int, ...]:
-        return self._open_step().checkpoints
-
     def mask(self, slot_plan: SlotPlan, index: int) -> Any:
-        step = self._open_step()
+        step = self.step
         key = (slot_plan.window, index)
         if key not in step.masks:
             group, width = slot_plan.groups[index], step.width
@@ -317,13 +310,13 @@ class Batch:
         return step.masks[key]
 
     def view(self, slot_plan: SlotPlan, index: int) -> tuple[int, int]:
-        if self._open_step().ends is not None:
+        if self.step.ends is not None:
             return 0, slot_plan.groups[index].capacity
-        return slot_plan.view(slot_plan.groups[index], self.lengths, self._open_step().width)
+        return slot_plan.view(slot_plan.groups[index], self.lengths, self.step.width)
 
     def slots(self, slot_plan: SlotPlan, index: int) -> int | mx.array:
         """Where the step's tokens are written: a slot common to the group's rows, or an index array."""
-        step = self._open_step()
+        step = self.step
         key = (slot_plan.window, index)
         if key not in step.slots:
             group = slot_plan.groups[index]
@@ -485,6 +478,12 @@ class Batch:
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays())
+
+
+@lru_cache(maxsize=256)
+def _flags(active: tuple[bool, ...]) -> mx.array:
+    """Kept, because on CUDA the first read of an array from Python is a page fault."""
+    return mx.array(active, dtype=mx.int32)
 
 
 def _following(ends: mx.array, width: int) -> mx.array:

@@ -71,7 +71,7 @@ class LayerCache:
 
     @property
     def offset(self) -> Any:
-        return self.batch.offset
+        return self.batch.step.offset
 
     def advance(self, count: int) -> None:
         """mlx-lm's bookkeeping for padded caches; here `commit` does it."""
@@ -288,12 +288,17 @@ class StateCache(LayerCache):
     @property
     def tentative(self) -> bool:
         """May tokens of this step be rejected?"""
-        return self.batch.tentative
+        return self.batch.step.tentative
 
     @property
     def valid(self) -> mx.array | None:
         """How many of this step's tokens in each row are not padding; None: all."""
-        return self.batch.valid
+        return self.batch.step.valid
+
+    @property
+    def active(self) -> mx.array:
+        """Rows that are not padding; a layer may leave the others' state unset."""
+        return self.batch.step.active
 
     @property
     def can_roll_back(self) -> bool:
@@ -316,14 +321,13 @@ class StateCache(LayerCache):
     @property
     def checkpoints(self) -> tuple[int, ...]:
         """After how many tokens of this step its state is to be recorded."""
-        return self.batch.checkpoints
+        return self.batch.step.checkpoints
 
     def record(self, tokens: int, arrays: Sequence[mx.array]) -> None:
         """The state after so many tokens of this step, of a batch of one row, in arrays with buffers of their own."""
         self.recorded[self.batch.lengths[0] + tokens] = list(arrays)
 
-    def make_mask(self, count: int) -> None:
-        return None
+    def make_mask(self, count: int) -> None: ...
 
     def begin(self) -> None:
         self._staged, self._staged_pending, self.recorded = {}, [], {}

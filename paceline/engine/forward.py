@@ -159,7 +159,9 @@ class Forward:
         rows = [] if slots is None else [slots]
         self._batch = batch
         try:
-            outputs, arrays = self._functions[key](list(inputs), places, ends, _held(batch), folding, counts, rows)
+            outputs, arrays = self._functions[key](
+                list(inputs), places, ends, batch.active_flags, _held(batch), folding, counts, rows
+            )
         finally:
             self._batch = None
         self.traced_calls += 1
@@ -170,6 +172,7 @@ class Forward:
             inputs: list[mx.array],
             places: mx.array,
             ends: list[mx.array],
+            active: mx.array,
             arrays: list[list[mx.array]],
             kept: list[mx.array],
             valid: list[mx.array],
@@ -185,6 +188,7 @@ class Forward:
                     width,
                     places,
                     dict(zip(batch.slot_plans, ends, strict=True)),
+                    active,
                     tentative=tentative,
                     valid=valid[0] if valid else None,
                 )

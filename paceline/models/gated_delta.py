@@ -118,7 +118,7 @@ class RowDelta(RowState):
         rows, width = inputs.shape[:2]
         mixed, gates, a, b = self._projected(inputs)
         out, cache[0], cache[1] = gated_delta_cuda.step(
-            self, mixed, a, b, cache[0], cache[1], cache.pending, cache.kept, eager=not tentative
+            self, mixed, a, b, cache[0], cache[1], cache.pending, cache.kept, cache.active, eager=not tentative
         )
         if tentative:
             cache.set_pending([mixed, a, b])

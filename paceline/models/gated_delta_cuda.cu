@@ -10,6 +10,13 @@ constexpr int channels = 2 * Hk * Dk + Hv * Dv;
 const int shared_head = head / (Hv / Hk);
 const bool writes_keys = part == 0 && head % (Hv / Hk) == 0;
 const int width = sizes[0], pending_width = sizes[1];
+if (!active[row]) {  // padding: its window and state are set before anything reads them
+    for (int i = thread; i < width * (Dv / Split); i += blockDim.x) {
+        const size_t token = row * width + i / (Dv / Split);
+        out[(token * Hv + head) * Dv + part * (Dv / Split) + i % (Dv / Split)] = T(0.0f);
+    }
+    return;
+}
 const bool eager = sizes[2] != 0;
 const int accepted = pending_width == 0 ? 0 : kept[row];
 const int tokens = accepted + width;

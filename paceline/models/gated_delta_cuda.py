@@ -17,7 +17,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from paceline.models.cuda_kernel import CudaKernel
+from paceline.models.cuda_kernel import CudaKernel, on_device
 
 THREADS = 256
 SPLIT = 4  # blocks per head of few rows, so that one row fills the GPU
@@ -36,7 +36,7 @@ def fits(module: Any) -> bool:
 
 @cache
 def _kernel() -> CudaKernel:
-    inputs = "mixed window weight a b a_log dt_bias state_in pending_mixed pending_a pending_b kept sizes"
+    inputs = "mixed window weight a b a_log dt_bias state_in pending_mixed pending_a pending_b kept active sizes"
     return CudaKernel(
         name="paceline_gated_delta_step",
         input_names=inputs.split(),
@@ -59,6 +59,7 @@ def step(
     state: mx.array,
     pending: Sequence[mx.array] = (),
     kept: mx.array | None = None,
+    active: mx.array | None = None,
     *,
     eager: bool = True,
 ) -> list[mx.array]:
@@ -66,19 +67,21 @@ def step(
 
     `pending` are (mixed, a, b) of the step before; row i first applies `kept[i]` of its tokens. Returns the outputs
     (rows, tokens, value heads, value dim), the window and the state: with `eager` those after the new tokens, else
-    those before them.
+    those before them. Rows that are not `active` (None: all are) cost nothing: their outputs are zeros, and their
+    window and state are not set.
     """
     rows, width = mixed.shape[:2]
     pending_width = pending[0].shape[1] if pending else 0
     split = blocks(rows, module.head_k_dim, module.head_v_dim)
-    if kept is None:
-        kept = mx.zeros((rows,), dtype=mx.int32)
+    if active is None:
+        active = on_device((1,) * rows, mx.int32)
     return _kernel()(
         inputs=[
             *(mixed, window, module.conv1d.weight, a, b, module.A_log, module.dt_bias, state),
             *(pending or (mixed, a, b)),
-            kept,
-            mx.array([width, pending_width, eager], dtype=mx.int32),
+            active if kept is None else kept,  # read only if there are pending tokens
+            active,
+            on_device((width, pending_width, eager), mx.int32),
         ],
         template=[
             ("T", mixed.dtype),

@@ -203,7 +203,7 @@ def test_a_tentative_step_that_breaks_still_owes_what_was_owed_before(model: str
         world.attempt(5, tentative=True)
         world.batch.drop()
     with pytest.raises(RuntimeError, match="begin"):
-        _ = world.batch.offset
+        _ = world.batch.step
     world.step(5, [0, 1])
     world.step(1)
 

@@ -156,13 +156,13 @@ class World:
             for kept in batch.unsynced:
                 ends, places = {window: end + kept for window, end in ends.items()}, places + kept
             counts = None if valid is None else mx.array(list(valid), dtype=mx.int32)
-            batch.begin_fixed(width, places, ends, tentative=tentative, valid=counts)
-            offsets = zip(self.people, np.array(batch.offset).tolist(), strict=True)
+            batch.begin_fixed(width, places, ends, batch.active_flags, tentative=tentative, valid=counts)
+            offsets = zip(self.people, np.array(batch.step.offset).tolist(), strict=True)
             assert all(not person.active or len(person.tokens) + person.delta == found for person, found in offsets)
         else:
             batch.begin(width, tentative=tentative, valid=valid)
             self.check_positions()
-        assert batch.tentative == tentative
+        assert batch.step.tentative == tentative
         self.forward(new)
         return new
 
@@ -229,6 +229,7 @@ class World:
     def layer(self, cache: LayerCache, new: list[list[int]]) -> None:
         if isinstance(cache, StateCache):
             tokens = mx.array(new, dtype=mx.int32)
+            assert cache.active.tolist() == [person.active for person in self.people]
             states: Sequence[mx.array | None] = [cache[0], cache[1]]
             if cache.pending:  # a deferring layer applies now what the step before left pending
                 assert cache.kept is not None
@@ -240,7 +241,8 @@ class World:
             if cache.tentative and cache._apply_accepted is not None:
                 cache.set_pending([tokens])
             else:
-                cache[0], cache[1] = taken_in(states, [tokens], cache.valid)
+                real = cache.active[:, None] != 0
+                cache[0], cache[1] = (mx.where(real, after, -1) for after in taken_in(states, [tokens], cache.valid))
             return
         assert isinstance(cache, AttentionCache)
         keys, values = cache.update_and_fetch(vectors(new), -vectors(new))
@@ -249,14 +251,14 @@ class World:
             for returned, view in zip((keys, values), cache._view(0), strict=True):
                 assert_same(dense(returned), dense(view))
             assert mask is self.batch.mask(cache.slot_plan, 0)
-        valid = self.batch.valid
+        valid = self.batch.step.valid
         sizes = [len(new[0])] * len(new) if valid is None else np.array(valid).tolist()
         for person, text, found, size in zip(self.people, new, seen(cache, sizes), sizes, strict=True):
             assert not person.active or found == person.visible(text, cache.slot_plan.window)[:size]
 
     def check_positions(self) -> None:
         expected = [len(person.tokens) + person.delta for person in self.people]
-        offset = self.batch.offset
+        offset = self.batch.step.offset
         assert ([offset] * len(expected) if isinstance(offset, int) else offset.tolist()) == expected
         assert isinstance(offset, int) or len(set(expected)) > 1
 
@@ -290,7 +292,7 @@ class World:
 def seen(cache: AttentionCache, valid: Sequence[int]) -> list[list[list[int]]]:
     """For every row and each of its new tokens but padding, the tokens whose keys and values it can attend to."""
     found: list[list[list[int]]] = []
-    width = cache.batch._open_step().width
+    width = cache.batch.step.width
     for index, group in enumerate(cache.slot_plan.groups):
         keys, values = (np.array(part) for part in cache._view(index))
         mask = cache.batch.mask(cache.slot_plan, index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from paceline.cache import slot_plan
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.layers import AttentionCache, StateCache
+from paceline.cache.shape_buckets import ShapeBuckets
 from paceline.cache.slot_plan import LAYOUTS, PADDED
 from paceline.engine import forward as forward_module
 from paceline.engine.forward import Forward
@@ -70,7 +72,7 @@ def toy(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
     """All that models do with their caches: positions, attention over the buffers, states with and without owing."""
     [tokens] = inputs
     seqs, width = tokens.shape
-    offset: Any = batch.offset
+    offset: Any = batch.step.offset
     places = mx.broadcast_to(mx.array(offset).reshape(-1, 1), (seqs, 1))
     h = (TABLE[tokens] + TABLE[(places + mx.arange(width)) % len(TABLE)])[:, None]
     for cache in batch.flat:
@@ -245,6 +247,40 @@ def test_shapes_that_never_come_back_are_forgotten(monkeypatch: pytest.MonkeyPat
     assert forward.traced_calls == 0
 
 
+def test_rows_that_come_and_go_within_a_bucket_are_the_same_trace() -> None:
+    traced = []
+
+    def flags(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
+        traced.append(batch.rows)
+        cache = batch.flat[0]
+        assert isinstance(cache, StateCache)
+        return [cache.active + 0, *toy(inputs, batch)]
+
+    grouping = replace(PADDED, buckets=ShapeBuckets(rows=(6,)))
+
+    def row() -> Batch:
+        made = Batch([DEFERS], grouping)
+        made.begin(2)
+        toy([mx.ones((1, 2), dtype=mx.int32)], made)
+        made.commit()
+        return made
+
+    batch, forward, seen = row(), Forward(flags, traces=True), []
+    for kept in (None, None, [0, 2], None, [1]):
+        if kept is None:
+            batch.join(row())
+        else:
+            batch.keep(kept)
+        for _ in range(2):
+            (active, *_), close = forward(batch, 1, [mx.ones((batch.rows, 1), dtype=mx.int32)])
+            close()
+            batch.advance([1] * batch.rows)
+            assert active.tolist() == batch.active
+        seen.append(sum(batch.active))
+    assert seen == [2, 3, 2, 3, 1] and forward.traced_calls == 10
+    assert traced == [6]
+
+
 def test_a_speculative_step_and_a_plain_step_of_one_width_are_two_shapes() -> None:
     forward = Forward(toy, traces=True, trace_after=2)
     pair = Pair(MODELS["attention"], "padded", forward)
@@ -260,7 +296,7 @@ def test_explicit_positions_are_never_traced() -> None:
     seen: list[Any] = []
 
     def looks(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
-        seen.append(batch.offset)
+        seen.append(batch.step.offset)
         return list(inputs)
 
     forward = Forward(looks, traces=True, trace_after=1)
@@ -356,7 +392,7 @@ def test_a_traced_pass_that_fails_leaves_the_batch_as_it_was(model: str, tentati
             broken(pair.other, 4, [mx.ones((2, 4), dtype=mx.int32)], tentative=tentative)
         assert held(pair.other) == before
         with pytest.raises(RuntimeError, match="begin"):
-            _ = pair.other.offset
+            _ = pair.other.step
     pair.step(4, [2, 4] if tentative else None)
     pair.step(1)
 

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from paceline.engine.sequence import Sequence
+from paceline.models import gated_delta_cuda
 from paceline.types import Sampling, Speculation
-from tests.engine.stepper import Stepper
+from tests.engine.stepper import Stepper, loaded
 from tests.engine.watched import SMALL
 from tests.integration.test_images import ask, expected
+from tests.models.test_gated_delta_cuda import stand_in
 from tests.models.test_vision import AFTER, ONE, TURNS, TWO
 from tests.reference import greedy_text
 
@@ -73,6 +75,27 @@ def test_sequences_that_are_preempted_say_what_they_would_have_said(
         for name, length in lengths.items():
             assert heard[name].tokens == greedy_text(folder, prompt(length), 20), (name, layout)
         assert not stepper.runner.seqs
+
+
+@pytest.mark.parametrize("speculation", ["off", 3])
+def test_nobody_reads_the_state_of_padding(
+    tiny: Tiny, speculation: Speculation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the CUDA kernel leaves it: not set. Sequences join, leave early and are set back in buckets of rows."""
+    folder = tiny("hybrid", **SMALL)
+    monkeypatch.setattr(gated_delta_cuda, "step", stand_in)
+    for layer in loaded(folder).language.module.layers:
+        if "linear_attn" in layer:
+            monkeypatch.setattr(layer.linear_attn, "fused", True)
+    stepper = Stepper(folder, "padded+buckets", chunk=128, speculation=speculation, cache=PLENTY)
+    lengths, wanted, heard = (40, 5, 1, 41, 12), (20, 4, 24, 5, 16), []
+    for place, (length, tokens) in enumerate(zip(lengths, wanted, strict=True)):
+        heard.append(stepper.greedy(str(place), prompt(length), tokens))
+        stepper.step(place % 3)
+    disturb(stepper, 5, 0.5)
+    assert sum(stepper.engine.scheduler.preemptions.values()) > 1
+    for length, tokens, found in zip(lengths, wanted, heard, strict=True):
+        assert found.tokens == greedy_text(folder, prompt(length), 24)[:tokens], length
 
 
 @pytest.mark.thin(2)

@@ -18,7 +18,7 @@ from paceline.engine import layout
 from paceline.engine.forward import Forward
 from paceline.errors import LoadError
 from paceline.models import check
-from paceline.models.adapter import Adapted, adapt
+from paceline.models.adapter import Adapted, adapt, buckets_for
 from paceline.models.check import hidden_size
 from paceline.models.loader import LoadedModel, load
 from tests import synthetic
@@ -95,6 +95,28 @@ def test_a_kernel_that_is_wrong_in_wide_passes_only_is_switched_off(
     assert model.use_kernels(True) and model.uses_kernels
     assert check.choose_layout(model, (PADDED,)) is PADDED
     assert not model.uses_kernels
+    assert "kernels disagree" in caplog.text
+
+
+def test_a_kernel_that_is_wrong_beside_padding_only_is_switched_off(
+    hybrid: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = load(str(hybrid)).language
+    layer = layers(model)[0].linear_attn
+
+    class WrongBesidePadding(type(layer)):  # type: ignore[misc]
+        def __call__(self, inputs: mx.array, mask: Any = None, cache: Any = None) -> Any:
+            out = super().__call__(inputs, mask, cache)
+            return out + 10.0 if self.fused and hasattr(cache, "active") and not all(cache.active.tolist()) else out
+
+    layer.__class__ = WrongBesidePadding
+    monkeypatch.setattr("paceline.models.gated_delta_cuda.fits", lambda part: part is layer)
+    monkeypatch.setattr("paceline.models.gated_delta_cuda.WIDEST", 0)  # there is no kernel here to take a step
+    for grouping in (PADDED, replace(PADDED, buckets=buckets_for(model))):
+        assert model.use_kernels(True)
+        assert check.choose_layout(model, (grouping,)) is grouping
+        assert model.uses_kernels == (grouping is PADDED)
+        model.use_kernels(False)
     assert "kernels disagree" in caplog.text
 
 

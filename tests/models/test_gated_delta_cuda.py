@@ -88,10 +88,12 @@ def kernel(
     pending: Tokens | None = None,
     kept: Sequence[int] = (),
     *,
+    active: Sequence[bool] | None = None,
     eager: bool = True,
 ) -> Result:
     counts = None if pending is None else mx.array(list(kept), dtype=mx.int32)
-    out, *after = step(module, *new, *memory, pending or (), counts, eager=eager)
+    flags = None if active is None else mx.array(list(active), dtype=mx.int32)
+    out, *after = step(module, *new, *memory, pending or (), counts, flags, eager=eager)
     return out, Memory(*after)
 
 
@@ -102,12 +104,19 @@ def twin(
     pending: Tokens | None = None,
     kept: Sequence[int] = (),
     *,
+    active: Sequence[bool] | None = None,
     eager: bool = True,
 ) -> Result:
-    """The same in plain ops: row by row, the kept tokens first and then the new ones."""
+    """The same in plain ops: row by row, the kept tokens first and then the new ones. Nobody may read what padding
+    remembers."""
     outputs, memories = [], []
     for row in range(new.mixed.shape[0]):
         mine = memory.of(row)
+        if active is not None and not active[row]:
+            heads = (module.num_v_heads, module.head_v_dim)
+            outputs.append(mx.zeros((1, new.mixed.shape[1], *heads), new.mixed.dtype))
+            memories.append(Memory(*(mx.full(part.shape, mx.nan, part.dtype) for part in mine)))
+            continue
         if pending is not None and kept[row]:
             _, mine = _plainly(module, pending.cut(row, 0, kept[row]), mine)
         out, after = _plainly(module, new.cut(row, 0, new.mixed.shape[1]), mine)
@@ -122,7 +131,18 @@ def _plainly(module: Any, tokens: Tokens, memory: Memory) -> Result:
     queries, keys, values = module._heads(convolved * mx.sigmoid(convolved))
     gates = tokens.a, tokens.b, module.A_log, module.dt_bias
     out, after = gated_delta_update(queries, keys, values, *gates, memory.state)
-    return out, Memory(stream[:, 1 - TAPS :], after)
+    return out, Memory(stream[:, 1 - module.conv_kernel_size :], after)
+
+
+def stand_in(module: Any, *parts: Any, eager: bool = True) -> list[mx.array]:
+    """The twin, called as the kernel is."""
+    mixed, a, b, window, state, pending, kept, *flags = parts
+    assert mx.isfinite(mixed).all().item()
+    old = Tokens(*pending) if pending else None
+    counts = [] if kept is None else kept.tolist()
+    active = flags[0].tolist() if flags else None
+    out, after = twin(module, Tokens(mixed, a, b), Memory(window, state), old, counts, active=active, eager=eager)
+    return [out, *after]
 
 
 def far(ours: mx.array, theirs: mx.array) -> float:
@@ -243,14 +263,6 @@ def test_speculative_steps_that_defer_are_speculative_steps_that_fold_at_once(
 ) -> None:
     """With the twin in the kernel's place: what is owed, kept and taken in later comes to the same."""
     dtype, allowed = DTYPES[name]
-
-    def stand_in(module: Any, *parts: Any, eager: bool = True) -> list[mx.array]:
-        mixed, a, b, window, state, pending, kept = parts
-        old = Tokens(*pending) if pending else None
-        counts = [] if kept is None else kept.tolist()
-        out, after = twin(module, Tokens(mixed, a, b), Memory(window, state), old, counts, eager=eager)
-        return [out, *after]
-
     normed = []
 
     def gated_norm(x: mx.array, gates: mx.array, norm: Any) -> mx.array:
@@ -304,6 +316,30 @@ def test_the_kernel_is_its_twin_at_every_width(name: str, pending: int, eager: b
         assert mx.array_equal(remembered.window, after.window), f"the window after {width} tokens"
         assert remembered.state.dtype == mx.float32
         assert far(remembered.state, after.state) < allowed, f"the state after {width} tokens"
+
+
+@on_cuda
+@pytest.mark.parametrize("eager", [True, False], ids=["certain", "tentative"])
+@pytest.mark.parametrize("rows", [3, 9])
+@pytest.mark.parametrize("name", DTYPES)
+def test_padding_costs_nothing_and_changes_no_bit_of_the_other_rows(name: str, rows: int, eager: bool) -> None:
+    dtype, _ = DTYPES[name]
+    module, given = layer(dtype), Given(2, 4, dtype, rows)
+    active = [row % 3 != 1 for row in range(rows)]
+    unset = [mx.where(mx.array(active).reshape(-1, *[1] * (part.ndim - 1)), part, mx.nan) for part in given.memory]
+    every, after = kernel(module, given.new, given.memory, given.pending, given.kept, eager=eager)
+    out, left = kernel(
+        module,
+        given.new,
+        Memory(*unset),
+        given.pending,
+        [7 if not on else n for n, on in zip(given.kept, active, strict=True)],
+        active=active,
+        eager=eager,
+    )
+    for row, on in enumerate(active):
+        assert mx.array_equal(out[row], every[row] if on else mx.zeros_like(every[row]))
+        assert not on or all(mx.array_equal(*pair) for pair in zip(left.of(row), after.of(row), strict=True))
 
 
 @on_cuda
