@@ -45,12 +45,14 @@ class RowRecurrent(RowState):
         if not isinstance(cache, StateCache) or not (cache.tentative or cache.valid is not None):
             return super().__call__(*arguments, **named)
         current = [cache[index] for index in range(len(cache.current))]
-        out, pending = self._outputs(values[self._arguments[0]], current)
+        inputs = values[self._arguments[0]]
         if cache.tentative:
+            out, pending = self._outputs(inputs, current)
             cache.set_pending(pending)
         else:
             assert cache.valid is not None
-            for index, array in enumerate(self.apply_accepted(current, pending, cache.valid) or ()):
+            out, states = self._padded(inputs, current, cache.valid)
+            for index, array in enumerate(states):
                 cache[index] = array
         return out
 
@@ -59,6 +61,13 @@ class RowRecurrent(RowState):
     def _outputs(self, inputs: mx.array, current: Sequence[mx.array | None]) -> tuple[mx.array, list[mx.array]]:
         """Outputs of all tokens, and what `apply_accepted` needs."""
         raise NotImplementedError
+
+    def _padded(
+        self, inputs: mx.array, current: Sequence[mx.array | None], count: mx.array
+    ) -> tuple[mx.array, list[mx.array]]:
+        """Outputs of all tokens, and the state after the first `count[i]` of them."""
+        out, pending = self._outputs(inputs, current)
+        return out, self.apply_accepted(current, pending, count) or []
 
 
 def windowed(past: mx.array | None, new: mx.array, size: int) -> mx.array:
@@ -99,11 +108,23 @@ class RowMamba2(RowRecurrent):
     _arguments = ("hidden_states", "mask", "cache")
 
     def _outputs(self, inputs: mx.array, current: Sequence[mx.array | None]) -> tuple[mx.array, list[mx.array]]:
-        ends = [self.intermediate_size, self.intermediate_size + self.conv_dim]
-        gate, mixed, steps = mx.split(self.in_proj(inputs), ends, axis=-1)
-        window = windowed(current[0], mixed, self.conv_kernel_size)
+        gate, window, steps = self._projected(inputs, current)
         out, _ = self._scanned(window, steps, current[1])
         return self.out_proj(self._gated(out.flatten(2), gate)), [window, steps]
+
+    def _padded(
+        self, inputs: mx.array, current: Sequence[mx.array | None], count: mx.array
+    ) -> tuple[mx.array, list[mx.array]]:
+        """One scan for both: two of the same inputs are more than `mx.compile` can trace (MLX 0.32)."""
+        gate, window, steps = self._projected(inputs, current)
+        out, state = self._scanned(window, steps, current[1], count)
+        return self.out_proj(self._gated(out.flatten(2), gate)), [ended(window, self.conv_kernel_size, count), state]
+
+    def _projected(self, inputs: mx.array, current: Sequence[mx.array | None]) -> tuple[mx.array, mx.array, mx.array]:
+        """The gate, the convolution's inputs, and the time steps."""
+        ends = [self.intermediate_size, self.intermediate_size + self.conv_dim]
+        gate, mixed, steps = mx.split(self.in_proj(inputs), ends, axis=-1)
+        return gate, windowed(current[0], mixed, self.conv_kernel_size), steps
 
     def apply_accepted(
         self,

@@ -93,14 +93,28 @@ class WrongAfter(Oracle):
 def test_lookup_drafts_an_answer_that_was_given_before(recurrent: Folder, name: str, traces: bool) -> None:
     folder = recurrent(name)
     answers = truths(folder, SIZES[:3], LONG)
+    layout = "padded+buckets" if traces else "rows"
+    lookup = [LookupProposer()]
     stepper = Stepper(
-        folder, speculation="auto", methods=("lookup",), proposers=[LookupProposer()], chunk=64, traces=traces
+        folder, layout, speculation="auto", methods=("lookup",), proposers=lookup, chunk=64, traces=traces
     )
     for turn in ("first", "again"):
         heard = [stepper.greedy(f"{turn} {size}", prompt(size), LONG) for size in SIZES[:3]]
         stepper.finish()
         assert [each.tokens for each in heard] == list(answers.values())
     assert sum(usage(each).accepted_tokens for each in heard) > LONG // 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prompts_that_are_padded_and_traced_as_on_a_gpu_change_no_token(recurrent: Folder, name: str) -> None:
+    folder = recurrent(name)
+    answers = truths(folder, SIZES[:2], 4)
+    stepper = Stepper(folder, "padded+buckets", chunk=64, traces=True)
+    for turn in range(3):  # plain, then traced, then by the trace
+        heard = [stepper.greedy(f"{turn} {size}", prompt(size), 4) for size in SIZES[:2]]
+        stepper.finish()
+        assert [each.tokens for each in heard] == list(answers.values())
+    assert stepper.runner.prompts.traced_calls > 0
 
 
 @pytest.mark.slow
