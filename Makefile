@@ -33,7 +33,7 @@ else
 READY := $(BIN)/pip
 endif
 
-.PHONY: help serve chat test test-all test-cuda soak check bench fuzz mutate clients scale web screenshots clean
+.PHONY: help serve chat test test-all test-padded test-cuda soak check bench fuzz mutate clients scale web screenshots clean
 .DEFAULT_GOAL := help
 
 help:
@@ -69,6 +69,11 @@ test: $(DEV)
 
 test-all: $(DEV)
 	PACELINE_TEST_ALL=1 $(PYTEST) $(ARGS)
+	$(MAKE) test-padded
+
+# What steps an engine by hand, with all shapes padded as on a GPU.
+test-padded: $(DEV)
+	PACELINE_TEST_BUCKETS=1 $(PYTEST) -m "not slow" $$(grep -rliE stepper tests --include='test_*.py') $(ARGS)
 
 soak: $(DEV)
 	PACELINE_TEST_LONG=1 $(PYTEST) --timeout 3600 $(ARGS)

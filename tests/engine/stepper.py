@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from paceline.cache.disk import Disk
 from paceline.cache.features import Features
 from paceline.cache.prefix import PrefixCache
@@ -29,6 +31,8 @@ from paceline.models.adapter import buckets_for
 from paceline.models.loader import LoadedModel, load
 from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, SamplingTokens, Speculation, SpeculationMethod
 
+PADS_ALL = bool(os.environ.get("PACELINE_TEST_BUCKETS"))
+counts_passes = pytest.mark.skipif(PADS_ALL, reason="counts the passes of exact shapes")
 BUCKETED = ["padded+buckets", "similar+buckets"]  # what `grouping` makes of these
 NO_TOKENS = SamplingTokens()
 EVERYTHING = Worth(stored=1, first=1, apart=1)  # scripts have short prompts: all of them are to be stored
@@ -67,7 +71,7 @@ class Heard:
 def grouping(layout: str, model: LoadedModel) -> Grouping:
     """A layout by its name; PACELINE_TEST_BUCKETS=1 makes every one a bucketed one."""
     name, _, bucketed = layout.partition("+")
-    if bucketed or os.environ.get("PACELINE_TEST_BUCKETS"):
+    if bucketed or PADS_ALL:
         return replace(LAYOUTS[name], buckets=buckets_for(model.language))
     return LAYOUTS[name]
 

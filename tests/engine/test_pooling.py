@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.types import Pooling, Prompt, Sampling, Speculation
-from tests.engine.stepper import BUCKETED, Heard, Stepper
+from tests.engine.stepper import BUCKETED, Heard, Stepper, counts_passes
 from tests.lengths import examples
 from tests.reference import greedy_text, load_text
 
@@ -87,6 +87,7 @@ def test_sequences_that_decode_and_sequences_that_are_pooled_do_not_change_each_
     assert is_at_rest(stepper)
 
 
+@counts_passes
 def test_decoding_goes_on_in_every_step_beside_a_long_text(llama: Path) -> None:
     stepper = Stepper(llama, chunk=8)
     talking = stepper.greedy("talks", text(5), 200)
@@ -188,6 +189,7 @@ def test_a_vector_ends_whichever_step_is_lost(
     assert talking.tokens == greedy_text(hybrid, text(5), 12) and is_at_rest(stepper)
 
 
+@counts_passes
 def test_prompts_are_waited_for_whichever_step_is_lost(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their batches are their own: they go on, but not unseen."""
     stepper = Stepper(llama, chunk=16)
@@ -224,6 +226,7 @@ def test_prompts_are_waited_for_whichever_step_is_lost(llama: Path, monkeypatch:
     assert [seq.tokens for seq in (talking, late)] == [greedy_text(llama, text(n), 12) for n in (5, 80)]
 
 
+@counts_passes
 def test_a_sequence_that_is_preempted_begins_again(llama: Path) -> None:
     stepper = Stepper(llama, chunk=8)
     heard = embed(stepper, "row", text(40))

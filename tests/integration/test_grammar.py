@@ -15,7 +15,7 @@ from paceline.engine.forward import Forward
 from paceline.engine.in_flight import InFlightStep, Token
 from paceline.engine.runner import Runner
 from paceline.types import INHERITS, Sampling, Speculation
-from tests.engine.stepper import Instead, Stepper
+from tests.engine.stepper import Instead, Stepper, counts_passes
 from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
@@ -200,6 +200,7 @@ def ahead(events: Sequence[str]) -> list[int]:
     return [events[:place].count("pass") - 1 - events[:place].count("read") for place in reads]
 
 
+@counts_passes
 @pytest.mark.thin(3, first=2)
 @pytest.mark.parametrize("family", ["llama", "window", "hybrid"])
 def test_one_grammar_among_others_is_no_reason_to_wait_for_the_host(tiny: Tiny, family: str) -> None:

@@ -19,7 +19,7 @@ from paceline.engine import sequence
 from paceline.engine.forward import Forward
 from paceline.types import Prompt, Sampling, Speculation
 from tests.engine.conversations import SCRIPTS, SYSTEM, Conversations, Move, check_rest, quiet, words
-from tests.engine.stepper import BUCKETED, Heard, Stepper
+from tests.engine.stepper import BUCKETED, Heard, Stepper, counts_passes
 from tests.engine.watched import LISTENING, SMALL, Told, usage
 from tests.reference import greedy_text
 from tests.synthetic import scaled_rope
@@ -107,6 +107,7 @@ def test_no_script_of_conversations_changes_a_token(
 # -- checkpoints inside a pass
 
 
+@counts_passes
 @pytest.mark.thin(2)
 @pytest.mark.parametrize(("family", "mode"), [("hybrid", ("off",)), ("hybrid", (3,)), ("window", ("off",))])
 def test_checkpoints_split_no_pass_and_are_where_they_were_asked_for(

@@ -18,6 +18,7 @@ from paceline.cache.slot_plan import PADDED, ROWS
 from paceline.models import gated_delta
 from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, folded, log_decay, tried
 from paceline.types import MOST_DRAFTED
+from tests.engine.stepper import Stepper, counts_passes
 
 ROW_COUNT, KEY_HEADS, VALUE_HEADS, SIZE = 2, 2, 4, 16
 
@@ -213,9 +214,8 @@ def test_with_any_other_cache_the_layer_is_mlx_lms_own(
     assert far(ours(hidden), theirs(hidden)) == 0
 
 
+@counts_passes
 def test_the_chunked_form_runs_where_a_row_is_prefilled(hybrid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.engine.stepper import Stepper
-
     widths: list[int] = []
     plain = gated_delta.chunked
 
