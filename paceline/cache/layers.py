@@ -93,9 +93,8 @@ class LayerCache:
 class AttentionCache(LayerCache):
     """Keys and values of one attention layer, a padded buffer a group. Rolling back is committing a smaller length.
 
-    `stores` are keys and values, or, if they are quantized, lines of both, or the parts of keys and those of values,
-    and then the first of both as they were, if those are kept. Each is a list of buffers (rows, heads, slots, size), by
-    group.
+    `stores` are keys and values; quantized: lines of both, or the parts of each and then the first of both as they
+    were, if those are kept. Each is a list of buffers (rows, heads, slots, size), by group.
     """
 
     def __init__(self, batch: Batch, slot_plan: SlotPlan, kv: KVQuantization | None = None) -> None:
@@ -327,7 +326,8 @@ class StateCache(LayerCache):
         """The state after so many tokens of this step, of a batch of one row, in arrays with buffers of their own."""
         self.recorded[self.batch.lengths[0] + tokens] = list(arrays)
 
-    def make_mask(self, count: int) -> None: ...
+    def make_mask(self, count: int) -> None:
+        return None
 
     def begin(self) -> None:
         self._staged, self._staged_pending, self.recorded = {}, [], {}

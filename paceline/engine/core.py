@@ -291,8 +291,8 @@ class EngineCore:
         runner, faults = self.runner, self.faults
         trouble = None
         try:
-            unheard = None if before is None else partial(self.unheard, before)
-            launched = runner.decode(decode, plan.draft_length, unheard)
+            undelivered = None if before is None else partial(self.undelivered, before)
+            launched = runner.decode(decode, plan.draft_length, undelivered)
             if faults.serial:
                 runner.await_step(launched)
         except AmbiguousFault:
@@ -371,7 +371,7 @@ class EngineCore:
             in_flight.delivered = self._complete(in_flight)
         return in_flight.delivered
 
-    def unheard(self, in_flight: InFlightStep) -> list[Token] | None:
+    def undelivered(self, in_flight: InFlightStep) -> list[Token] | None:
         """Tokens of a step that are not delivered yet, though the next masks depend on them. None: it was lost."""
         if in_flight.delivered is None and not self._finish_reading(in_flight, self._tokens_of):
             in_flight.delivered = False

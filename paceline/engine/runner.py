@@ -36,7 +36,7 @@ from paceline.models.loader import LoadedModel
 from paceline.models.positions import Positions
 from paceline.types import TokenLogprob
 
-Unheard = Callable[[], list[Token] | None]  # tokens of a step that are not delivered yet; None: it is lost
+Undelivered = Callable[[], list[Token] | None]  # tokens of a step that are not delivered yet; None: it is lost
 
 
 class Runner(PromptRunner):
@@ -95,11 +95,13 @@ class Runner(PromptRunner):
 
     # -- decoding
 
-    def decode(self, seqs: Collection[Sequence], draft_length: int = 0, unheard: Unheard | None = None) -> InFlightStep:
+    def decode(
+        self, seqs: Collection[Sequence], draft_length: int = 0, undelivered: Undelivered | None = None
+    ) -> InFlightStep:
         """A decode step for `seqs`, plain or with `draft_length` speculative. Sequences join and leave the batch here.
         More may be drafted, up to the bucket of that length: a sequence verifies its own `draft.length`.
 
-        `unheard`: reads the step before this one. Called once the forward pass is submitted, if there are grammars.
+        `undelivered`: reads the step before this one. Called once the forward pass is submitted, if there are grammars.
 
         If it raises, the sequences are unchanged and can be retried; unless it raises StepLost.
         """
@@ -114,8 +116,8 @@ class Runner(PromptRunner):
         if self.proposer is not None:
             self.proposer.begin_step(seqs)
         if draft_length and (self.proposer is not None or any(seq.draft.tokens for seq in self.seqs)):
-            return self._speculative_step(self.batch, self.grouping.buckets.draft_length(draft_length), unheard)
-        return self._plain_step(self.batch, unheard)
+            return self._speculative_step(self.batch, self.grouping.buckets.draft_length(draft_length), undelivered)
+        return self._plain_step(self.batch, undelivered)
 
     def read_drafts(self, chunks: Iterable[tuple[Sequence | None, int]]) -> None:
         """The draft model reads the next tokens of sequences that decode, if they still do."""
@@ -123,7 +125,7 @@ class Runner(PromptRunner):
             if self.draft_model is not None and seq is not None and seq in self.seqs:
                 self.draft_model.read(seq, tokens)
 
-    def _plain_step(self, batch: Batch, unheard: Unheard | None) -> InFlightStep:
+    def _plain_step(self, batch: Batch, undelivered: Undelivered | None) -> InFlightStep:
         positions = None
         if self.language.dynamic_rope:
             lengths = mx.array(batch.lengths)[:, None]
@@ -133,7 +135,7 @@ class Runner(PromptRunner):
         step = InFlightStep(list(self.rows), steady=self.forward.steady)
         ruled = self._submit_ruled(step, logits, close)
         with _counting(step) if ruled else nullcontext():
-            sampled = step.sampled = self.sampler(logits[:, -1], self._allowed(ruled, [], unheard))
+            sampled = step.sampled = self.sampler(logits[:, -1], self._allowed(ruled, [], undelivered))
         with _counting(step):  # before this point a fault changes nothing, and the step can be retried
             if not ruled:
                 close()
@@ -146,11 +148,11 @@ class Runner(PromptRunner):
             mx.async_eval(self._unevaluated(step))
         return step
 
-    def _speculative_step(self, batch: Batch, draft_length: int, unheard: Unheard | None) -> InFlightStep:
+    def _speculative_step(self, batch: Batch, draft_length: int, undelivered: Undelivered | None) -> InFlightStep:
         """Draft, verify all draft tokens in one pass, keep the accepted ones: all on the device."""
         draft_tokens = self._draft(draft_length)
         if not draft_tokens:
-            return self._plain_step(batch, unheard)
+            return self._plain_step(batch, undelivered)
         if self.sampler.agree is not None:
             draft_tokens = list(self.sampler.agree(mx.stack(draft_tokens)))
         tokens = mx.stack([self.tokens, *draft_tokens], axis=1)
@@ -165,7 +167,7 @@ class Runner(PromptRunner):
         )
         ruled = self._submit_ruled(step, logits, close)
         with _counting(step) if ruled else nullcontext():
-            allowed = self._allowed(ruled, draft_tokens, unheard)
+            allowed = self._allowed(ruled, draft_tokens, undelivered)
             sampled = step.sampled = self.sampler.verify(logits, self.tokens, draft_tokens, allowed)
             assert sampled.kept is not None and sampled.last is not None
         with _counting(step):  # before this point a fault changes nothing, and the step can be retried
@@ -222,15 +224,15 @@ class Runner(PromptRunner):
         return ruled
 
     def _allowed(
-        self, ruled: Mapping[int, Sequence], draft_tokens: list[mx.array], unheard: Unheard | None
+        self, ruled: Mapping[int, Sequence], draft_tokens: list[mx.array], undelivered: Undelivered | None
     ) -> PackedMasks | None:
         """Allowed tokens by the sequences' grammars, now and after each draft token. Those that are drafted on the
         device must be read for it."""
         if not ruled:
             return None
         said: dict[int, list[int]] = {}  # by sequence: what its grammar has not heard
-        if unheard is not None:
-            tokens = unheard()
+        if undelivered is not None:
+            tokens = undelivered()
             if tokens is None:
                 raise StepLost(InFlightStep())
             for token in tokens:

@@ -1,4 +1,4 @@
-// x @ weight.T for more than eight rows (linear_cuda.py, which puts the choice of a block's `weight`, `out`, `first` and
+// x @ weight.T for more than WIDE_ROWS rows (linear_cuda.py, which puts the choice of a block's `weight`, `out`, `first` and
 // `outputs` before this). As linear_cuda.cu, but a block computes `Lines` outputs: it reads all rows once for all of
 // them. The next inputs are under way while a warp multiplies.
 constexpr int Tops = Lines / 16;

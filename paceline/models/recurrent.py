@@ -115,7 +115,8 @@ class RowMamba2(RowRecurrent):
     def _padded(
         self, inputs: mx.array, current: Sequence[mx.array | None], count: mx.array
     ) -> tuple[mx.array, list[mx.array]]:
-        """One scan for both: two of the same inputs are more than `mx.compile` can trace (MLX 0.32)."""
+        """One scan for both. Two would split the same array twice and leave a part of it unused: `mx.compile` fails on
+        that (IndexError `_Map_base::at`, MLX 0.32)."""
         gate, window, steps = self._projected(inputs, current)
         out, state = self._scanned(window, steps, current[1], count)
         return self.out_proj(self._gated(out.flatten(2), gate)), [ended(window, self.conv_kernel_size, count), state]

@@ -105,8 +105,8 @@ class WatchedRunner(Runner):
         self._drafted = super()._draft(length)
         return self._drafted
 
-    def _speculative_step(self, batch: Batch, draft_length: int, unheard: Any) -> InFlightStep:
-        step = super()._speculative_step(batch, draft_length, unheard)
+    def _speculative_step(self, batch: Batch, draft_length: int, undelivered: Any) -> InFlightStep:
+        step = super()._speculative_step(batch, draft_length, undelivered)
         self._guesses[id(step)] = self._drafted
         return step
 

@@ -28,8 +28,8 @@ from paceline.models.attention_cuda import (
     reads,
 )
 from paceline.types import MOST_DRAFTED
+from tests.cuda import on_cuda
 
-on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
 DTYPES = {"bfloat16": (mx.bfloat16, 2**-6), "float16": (mx.float16, 2**-9)}
 WIDTHS = [1, 2, 5, 9, 10, 16, 17, 63, 64, 100, 300, 1024]
 HEADS = [(4, 4), (8, 2), (8, 1)]

@@ -13,8 +13,8 @@ import pytest
 
 from paceline.models import cuda_kernel
 from paceline.models.cuda_kernel import CudaKernel, std_hash
+from tests.cuda import on_cuda
 
-on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
 SOURCE = "if (x_strides[0] && threadIdx.x < Count) out[threadIdx.x] = T(x[threadIdx.x] * 2);"
 TEMPLATE: cuda_kernel.Template = [("T", mx.bfloat16), ("Count", 4)]
 TYPES = [(mx.float32, True)]

@@ -19,8 +19,8 @@ from paceline.models.adapter import switch_kernels
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.gated_delta_cuda import FEW, SPLIT, WIDEST, blocks, fits, step
 from paceline.types import MOST_DRAFTED
+from tests.cuda import on_cuda
 
-on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
 ROWS, HIDDEN, KEY_HEADS, VALUE_HEADS, SIZE, TAPS = 3, 256, 2, 4, 128, 4
 CHANNELS = (2 * KEY_HEADS + VALUE_HEADS) * SIZE
 DTYPES = {"float32": (mx.float32, 1e-4), "bfloat16": (mx.bfloat16, 0.02)}  # and how far, of the largest number

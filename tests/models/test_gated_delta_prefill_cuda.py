@@ -13,6 +13,7 @@ from paceline.models import gated_delta_prefill_cuda
 from paceline.models.adapter import switch_kernels
 from paceline.models.gated_delta import chunked, log_decay
 from paceline.models.gated_delta_prefill_cuda import CHUNK, fits, prefill, shared_bytes
+from tests.cuda import on_cuda
 from tests.models.test_gated_delta_cuda import (
     CHANNELS,
     DTYPES,
@@ -26,7 +27,6 @@ from tests.models.test_gated_delta_cuda import (
     Tokens,
     far,
     layer,
-    on_cuda,
 )
 
 WIDTHS = [1, 10, 31, 32, 33, 64, 100, 513]

@@ -11,8 +11,7 @@ from paceline.cache.kv_quantization import GROUP_SIZES, KVQuantization, Lines
 from paceline.models import attention_cuda, kv_lines_cuda
 from paceline.models.attention_cuda import PACKED_DIMS
 from paceline.models.kv_lines_cuda import CudaLines, agrees
-
-on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
+from tests.cuda import on_cuda
 
 
 def test_a_launch_has_a_warp_for_each_group_and_a_thread_for_each_packed_piece(monkeypatch: pytest.MonkeyPatch) -> None:

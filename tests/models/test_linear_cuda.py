@@ -25,9 +25,9 @@ from paceline.models.linear_cuda import (
     lines,
     products,
 )
+from tests.cuda import on_cuda
 
 nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
-on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
 
 
 def linear(inputs: int, outputs: int, dtype: mx.Dtype = mx.bfloat16, *, bias: bool = False) -> Any:

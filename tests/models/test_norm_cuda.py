@@ -21,9 +21,9 @@ from paceline.models.norm_cuda import (
     gated_norm,
     threads_of,
 )
+from tests.cuda import on_cuda
 
 nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
-on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="there is no CUDA here")
 EPS = 1e-6
 ROUNDING = {mx.float32: 1e-5, mx.float16: 2**-9, mx.bfloat16: 2**-6}  # of the largest number: two roundings
 SIZES = [64, 768, 2560, 5120, MOST_SIZE]
