@@ -147,7 +147,7 @@ def decode(model: Adapted, batch: Batch, tokens: mx.array) -> mx.array:
         lengths = mx.array(batch.lengths)[:, None]
         positions = Positions(lengths, lengths + 1)
     batch.begin(1, positions)
-    logits = model.module(_padded(tokens, batch)[:, None], cache=batch.layers)[:, -1]
+    logits = model.module(_padded(tokens, batch)[:, None], cache=batch.layers)[: len(tokens), -1]
     batch.commit()
     mx.eval(logits, batch.arrays())
     return logits
@@ -179,7 +179,7 @@ def _agrees(model: Adapted, grouping: Grouping, step: Step) -> bool:
         close()
         other.advance([1] * other.rows)
         mx.eval(logits, other.arrays())
-        if difference(logits[:2, -1], expected[:2]) > tolerance(expected):
+        if difference(logits[: len(tokens), -1], expected) > tolerance(expected):
             return False
         tokens = mx.argmax(expected, axis=-1)
     return plain.lengths == other.lengths

@@ -22,7 +22,7 @@ from paceline.models.adapter import Adapted, adapt, buckets_for
 from paceline.models.check import hidden_size
 from paceline.models.loader import LoadedModel, load
 from tests import synthetic
-from tests.engine.stepper import loaded
+from tests.engine.stepper import BUCKETED, grouping, loaded
 from tests.models import families
 
 Tiny = Callable[..., Path]
@@ -227,24 +227,24 @@ def traced(model: Adapted) -> tuple[check.Step, Forward]:
 
 
 @pytest.mark.thin(3)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 @pytest.mark.parametrize("family", ["llama", "window", "hybrid", "hybrid_moe"])
 def test_the_traced_step_agrees_with_the_plain_one(tiny: Tiny, family: str, layout: str) -> None:
-    model = loaded(tiny(family)).language
-    forms = 2 if layout == "similar" else 1
-    step, forward = traced(model)
-    assert check.agrees(model, LAYOUTS[layout], step)
+    model = loaded(tiny(family))
+    forms = 2 if layout.startswith("similar") else 1
+    step, forward = traced(model.language)
+    assert check.agrees(model.language, grouping(layout, model), step)
     assert forward.traced_calls == forms * check.STEPS
 
 
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("way", ["plain", "traced"])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *BUCKETED])
 @pytest.mark.parametrize("family", ["llama", "window", "hybrid", "hybrid_moe"])
 def test_rejected_tokens_leave_nothing_behind(tiny: Tiny, family: str, layout: str, way: str) -> None:
-    model = loaded(tiny(family)).language
-    step = check.plain_step(model) if way == "plain" else traced(model)[0]
-    assert check.rolls_back(model, LAYOUTS[layout], step)
+    model = loaded(tiny(family))
+    step = check.plain_step(model.language) if way == "plain" else traced(model.language)[0]
+    assert check.rolls_back(model.language, grouping(layout, model), step)
 
 
 def test_forms_share_plain_steps_unless_they_differ(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
