@@ -33,6 +33,7 @@ from training import (
     tokenizer,
     wide_asked,
     wide_beyond,
+    wide_calls,
     wide_checks,
     wide_choose,
     wide_common,
@@ -84,7 +85,7 @@ STAGES = {
         "tools": 0.4, "wide": 11.0, "wide_talk": 10.0, "common": 7.0, "wide_json": 4.0, "wide_keyed": 4.0,
         "wide_tools": 4.0, "wide_acts": 8.0, "wide_prompted": 5.0, "told_json": 8.0, "told_keyed": 11.0,
         "told_prompted": 6.0, "told_tools": 9.0, "wide_beyond": 8.5, "wide_daily": 8.5,
-        "wide_copy": 5.5, "wide_pick": 7.0, "wide_near": 3.7},
+        "wide_copy": 5.5, "wide_pick": 7.0, "wide_near": 3.7, "called_tools": 6.0, "called_json": 5.0},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
@@ -146,6 +147,8 @@ DRAWS: dict[str, Draw] = {
     "wide_copy": lambda rng, split: wide_copy.draw(rng),
     "wide_pick": lambda rng, split: wide_pick.draw(rng),
     "wide_near": lambda rng, split: wide_near.draw(rng),
+    "called_tools": lambda rng, split: wide_calls.tool_call(rng),
+    "called_json": lambda rng, split: wide_calls.json_answer(rng),
 }
 
 

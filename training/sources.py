@@ -234,6 +234,7 @@ SOURCES = (
     Source("wordnet-base", "debian", "WordNet 3.0 licence", "what things are kinds of"),
     Source("world-countries", "npm", "ODbL-1.0", "countries and their capitals"),
     Source("chatterbot-corpus", "pypi", "BSD-3-Clause", "short dialogues"),
+    Source("bfcl-eval", "pypi", "Apache-2.0", "what people ask of functions, with the right calls"),
     Source("emoji-datasource-google", "npm", "MIT (images Apache-2.0)", "emoji"),
 )  # fmt: skip
 

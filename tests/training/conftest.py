@@ -36,6 +36,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "records" / "dialogues.json").write_text(json.dumps([["Hello", "Hi"]]))
     (folder / "records" / "meanings.json").write_text(json.dumps([["chair", "noun", "a seat for one person"]]))
     (folder / "records" / "names.json").write_text(json.dumps({"first": ["Ida", "Tom"], "last": ["Berg", "Lund"]}))
+    tool = {"name": "dig", "description": "Digs.", "values": {"depth": {"type": "integer"}}, "required": ["depth"]}
+    calls = [("Dig 3 down.", "dig", {"depth": 3}), ("Who sings?", "", {})]
+    called = [{"text": text, "tools": [tool], "name": name, "arguments": given} for text, name, given in calls]
+    (folder / "records" / "calls.json").write_text(json.dumps(called))
     found = [["The mill burned down in 1901.", "When did the mill burn?", "in 1901"]]
     questions = {"open": [["who won the cup"]], "found": found}
     (folder / "records" / "questions.json").write_text(json.dumps(questions))

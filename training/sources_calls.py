@@ -1,0 +1,115 @@
+"""What people asked of functions, with the right calls: bfcl-eval's questions whose values stand in them.
+
+BFCL is a public test of function calling. The embedded model learns from it, so it must not be judged by it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+SETS = ("simple_python", "multiple", "live_simple", "live_multiple", "exec_simple", "exec_multiple")
+NONE = ("irrelevance", "live_irrelevance")
+LONGEST, MOST_TOOLS = 320, 12  # characters of a question; functions beside it
+WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+SAME = ("string", "integer", "number", "boolean", "array")
+TYPES = {"float": "number"} | {name: name for name in SAME}
+
+
+def pick_calls(folder: Path) -> list[Json]:
+    """`text`, `tools`, and the right call's `name` and `arguments`; no name where none of the tools is for it."""
+    found = []
+    for name in (*SETS, *NONE):
+        right = {line["id"]: line["ground_truth"] for line in _lines(folder, f"possible_answer/BFCL_v4_{name}.json")}
+        for line in _lines(folder, f"BFCL_v4_{name}.json"):
+            text = line["question"][0][-1]["content"].strip()
+            tools = [tool for tool in map(_tool, line["function"][:MOST_TOOLS]) if tool]
+            if not 12 <= len(text) <= LONGEST or not text.isascii() or len(line["question"][0]) != 1 or not tools:
+                continue
+            called = _call(right.get(line["id"], []), text, tools)
+            if called is not None or name in NONE:
+                found.append(
+                    {"text": " ".join(text.split()), "tools": tools} | (called or {"name": "", "arguments": {}})
+                )
+    return found
+
+
+def _lines(folder: Path, name: str) -> Iterator[Json]:
+    data = folder / "bfcl_eval/data"
+    older = data / "unused_datasets" / (name if "/" in name else f"question/{name}")
+    for path in (data / name, older):
+        if path.exists():
+            yield from map(json.loads, filter(str.strip, path.read_text(encoding="utf-8").splitlines()))
+            return
+
+
+def _tool(told: Json) -> Json | None:
+    """A function with values of plain types, told in few words. Others are left out."""
+    values = {}
+    for name, value in told["parameters"].get("properties", {}).items():
+        one = TYPES.get(value.get("type", ""))
+        if one is None or (one == "array" and TYPES.get(value.get("items", {}).get("type", "")) is None):
+            continue
+        values[name] = {"type": one, "description": _brief(value.get("description", ""))}
+        if one == "array":
+            values[name]["items"] = {"type": TYPES[value["items"]["type"]]}
+        if value.get("enum") and len(value["enum"]) <= 12:
+            values[name]["enum"] = value["enum"]
+    required = told["parameters"].get("required", [])
+    if any(name not in values for name in required) or not values:
+        return None
+    about = {"name": told["name"], "description": _brief(told.get("description", ""))}
+    return about | {"values": values, "required": required}
+
+
+def _brief(text: str) -> str:
+    sentence = re.split(r"(?<=[a-z)])\.\s|\s\(|\. Note|, in the format|, such as|, e\.g\.", text.strip())[0]
+    return sentence[:90].rsplit(" ", 1)[0] if len(sentence) > 90 else sentence
+
+
+def _call(right: list[Any], text: str, tools: list[Json]) -> Json | None:
+    """The one call, if every value of it can be read in the text."""
+    if len(right) != 1:
+        return None
+    if isinstance(right[0], str):
+        try:
+            called = ast.parse(right[0], mode="eval").body
+            assert isinstance(called, ast.Call)
+            name, given = ast.unparse(called.func), {one.arg: [ast.literal_eval(one.value)] for one in called.keywords}
+        except (SyntaxError, ValueError, AssertionError):
+            return None
+    else:
+        ((name, given),) = right[0].items()
+    tool = next((tool for tool in tools if tool["name"] == name), None)
+    if tool is None:
+        return None
+    arguments = {}
+    for key, choices in given.items():
+        schema = tool["values"].get(key)
+        left_out = "" in choices and key not in tool["required"]
+        told = ({"items": {}} if left_out else schema) if schema else {}  # what may be left out is, if it is a guess
+        value = next((one for one in choices if one != "" and _told(one, text, told)), None)
+        if schema is None or value is None or (left_out and isinstance(value, bool)):
+            if left_out:
+                continue
+            return None
+        arguments[str(key)] = value
+    return {"name": name, "arguments": arguments} if arguments and not set(tool["required"]) - set(arguments) else None
+
+
+def _told(value: Any, text: str, schema: Json) -> bool:
+    """Whether the value stands in the text as it is, or can be chosen by it."""
+    if isinstance(value, bool):
+        return True
+    if isinstance(value, int | float):
+        said = f"{value:g}"
+        spelled = WORDS[value] if isinstance(value, int) and 0 <= value < len(WORDS) else said
+        return re.search(rf"(?<![\d.]){re.escape(said)}(?![\d])|\b{spelled}\b", text.replace(",", ""), re.I) is not None
+    if isinstance(value, list):
+        return bool(value) and all(_told(one, text, schema.get("items", {})) for one in value)
+    return isinstance(value, str) and (value.lower() in text.lower() or value in schema.get("enum", ()))
