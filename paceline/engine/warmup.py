@@ -172,8 +172,9 @@ class _WarmUp:
                 for weights in filter(None, every):
                     forms.setdefault(tuple(len(weight) for weight in weights), weights)
         for outputs, weights in forms.items():
-            for rows in range(8, MOST_ROWS + 1, 8) if len(outputs) == 1 else [MOST_SHARED]:
-                mx.eval(products(mx.zeros((rows, weights[0].shape[1]), weights[0].dtype), weights))
+            most = MOST_ROWS if len(outputs) == 1 else MOST_SHARED
+            for rows in range(8, most + 8, 8):
+                mx.eval(products(mx.zeros((min(rows, most), weights[0].shape[1]), weights[0].dtype), weights))
 
     def together(self, seqs: list[Sequence]) -> None:
         """Prefill them in one pass."""

@@ -4,6 +4,7 @@
 // may go into a tensor-core step, as long as both operands use the same: a lane reads 8 consecutive ones.
 // With few outputs there are few blocks: each has more warps, and each warp has more of its weights under way (`Batch`).
 const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
+static_assert(Lines == 16);
 __shared__ float part[Warps][16][8 * Tiles];
 float sum[Tiles][4];
 for (int t = 0; t < Tiles; ++t) for (int i = 0; i < 4; ++i) sum[t][i] = 0.0f;

@@ -2,8 +2,8 @@
 
 MLX uses a matrix-vector kernel for one row and cuBLAS for more. For 2 to 40 rows cuBLAS takes 1.5 to 3 times as long
 as reading the matrix. Here a warp reads 16 lines of the matrix once and multiplies them with all rows on the tensor
-cores. Up to four rows, layers that have the same input are computed by one launch: there the host's launches dominate
-a step. The plain form is the reference: the start-up check compares the two on the machine.
+cores. Layers that have the same input are computed by one launch, because the host's launches dominate a step of few
+rows. The plain form is the reference: the start-up check compares the two on the machine.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ CHOICE = """const int rows = sizes[0], inputs = sizes[1];
 int first = blockIdx.y * Lines, outputs = sizes[2];
 const T* weight = weight0;
 T* out = out0;"""
+NEXT = """if (first >= outputs) {{
+    first -= (outputs + Lines - 1) / Lines * Lines;
+    outputs = sizes[{size}]; weight = weight{i}; out = out{i};
+}}"""
 
 
 class RowLinear(nn.Linear):  # type: ignore[misc]
@@ -88,35 +92,25 @@ def fits(module: nn.Module) -> bool:
 
 
 @cache
-def _kernel(count: int) -> CudaKernel:
-    """For so many weights."""
+def _kernel(count: int, wide: bool) -> CudaKernel:
+    """For so many weights. Every block reads as many inputs, so it does not matter in which order they come."""
     every = range(count)
-    choice = ["constexpr int Lines = 16;", CHOICE]
-    choice += [
-        f"if (first >= outputs) {{ first -= outputs; outputs = sizes[{2 + i}]; weight = weight{i}; out = out{i}; }}"
-        for i in every[1:]
-    ]
+    choice = [CHOICE, *(NEXT.format(i=i, size=2 + i) for i in every[1:])]
     return CudaKernel(
-        name=f"paceline_few_rows_{count}",
+        name=f"paceline_{'more' if wide else 'few'}_rows_{count}",
         input_names=["x", *(f"weight{i}" for i in every), "sizes"],
         output_names=[f"out{i}" for i in every],
-        source="\n".join([*choice, SOURCE]),
+        source="\n".join([*choice, WIDE_SOURCE if wide else SOURCE]),
     )
 
 
-@cache
-def _wide_kernel() -> CudaKernel:
-    return CudaKernel(
-        name="paceline_more_rows",
-        input_names=["x", "weight0", "sizes"],
-        output_names=["out0"],
-        source=f"{CHOICE}\n{WIDE_SOURCE}",
-    )
+def lines(rows: int, *outputs: int) -> int:
+    """Outputs of a block: so that the fullest processor reads as few lines of the matrices and of x as can be."""
 
+    def most(each: int) -> int:
+        return -(-sum(-(-count // each) for count in outputs) // PROCESSORS) * (each + (rows + 7) // 8 * 8)
 
-def lines(rows: int, outputs: int) -> int:
-    """Outputs of a block: so that the fullest processor reads as few lines of the matrix and of x as can be."""
-    return min(LINES, key=lambda each: -(-outputs // (each * PROCESSORS)) * (each + (rows + 7) // 8 * 8))
+    return min(LINES, key=most)
 
 
 def form(rows: int, outputs: int) -> tuple[int, int]:
@@ -129,22 +123,14 @@ def products(x: mx.array, weights: Sequence[mx.array]) -> list[mx.array]:
     """x @ weight.T for one to forty rows and each of the weights, summed in float32."""
     rows, inputs = x.size // x.shape[-1], x.shape[-1]
     outputs = [weight.shape[0] for weight in weights]
-    given = [x, *weights, on_device((rows, inputs, *outputs), mx.int32)]
-    if rows > WIDE_ROWS and len(weights) == 1:
-        each = lines(rows, outputs[0])
-        return _wide_kernel()(
-            inputs=given,
-            template=[("T", x.dtype), ("Tiles", (rows + 7) // 8), ("Lines", each), ("Warps", 8)],
-            grid=(256, -(-outputs[0] // each), 1),
-            threadgroup=(256, 1, 1),
-            output_shapes=[(*x.shape[:-1], outputs[0])],
-            output_dtypes=[x.dtype],
-        )
-    warps, batch = form(rows, sum(outputs))
-    return _kernel(len(weights))(
-        inputs=given,
-        template=[("T", x.dtype), ("Tiles", (rows + 7) // 8), ("Warps", warps), ("Batch", batch)],
-        grid=(32 * warps, sum(outputs) // 16, 1),
+    wide = rows > WIDE_ROWS
+    warps, batch = (8, 0) if wide else form(rows, sum(outputs))
+    each = lines(rows, *outputs) if wide else 16
+    shape = [("Lines", each), ("Warps", warps), *([] if wide else [("Batch", batch)])]
+    return _kernel(len(weights), wide)(
+        inputs=[x, *weights, on_device((rows, inputs, *outputs), mx.int32)],
+        template=[("T", x.dtype), ("Tiles", (rows + 7) // 8), *shape],
+        grid=(32 * warps, sum(-(-count // each) for count in outputs), 1),
         threadgroup=(32 * warps, 1, 1),
         output_shapes=[(*x.shape[:-1], count) for count in outputs],
         output_dtypes=[x.dtype] * len(weights),

@@ -18,7 +18,6 @@ from paceline.models.linear_cuda import (
     MOST_SHARED,
     NARROW,
     NARROW_ROWS,
-    WIDE_ROWS,
     RowLinear,
     fits,
     form,
@@ -163,6 +162,9 @@ def test_layers_of_other_inputs_or_alone_have_no_siblings(monkeypatch: pytest.Mo
     assert launches == [1]
     block.q_proj(normal(MOST_SHARED + 1, 64))
     assert launches == [1, 1], "with more rows a launch of its own is as good"
+    monkeypatch.setattr(linear_cuda, "MOST_SHARED", MOST_ROWS)
+    block.q_proj(normal(MOST_ROWS, 64))
+    assert launches == [1, 1, 3]
 
 
 def test_narrow_matrices_have_more_warps_for_few_rows() -> None:
@@ -171,12 +173,13 @@ def test_narrow_matrices_have_more_warps_for_few_rows() -> None:
 
 def test_blocks_of_more_rows_have_as_many_outputs_as_leave_no_processor_idle() -> None:
     assert [lines(32, outputs) for outputs in (32, 1024, 2560, 4096, 8192, 9216)] == [16, 16, 32, 32, 64, 80]
+    assert lines(32, 8192, 4096, 32, 32) == 48, "two for each processor, the small matrices' among them"
 
 
 @on_cuda
 def test_products_side_by_side_are_those_of_each_alone() -> None:
     weights = [linear(512, NARROW + outputs).weight for outputs in (1040, 16, 256, 32)]  # all of one form
-    for rows in range(1, WIDE_ROWS + 1):
+    for rows in range(1, MOST_ROWS + 1):
         x = normal(rows, 512)
         for count in range(1, 5):
             for found, weight in zip(products(x, weights[:count]), weights, strict=False):
