@@ -35,7 +35,7 @@ from paceline.errors import LoadError
 from paceline.models import attention_cuda, gated_delta_cuda, linear_cuda, residual
 from paceline.models.gated_delta import RowDelta, RowGatedDelta, RowGatedDeltaNext
 from paceline.models.inlets import Inlets
-from paceline.models.linear_cuda import RowLinear
+from paceline.models.linear_cuda import ROW_MLPS, RowLinear
 from paceline.models.lora import Loras
 from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
 from paceline.models.recurrent import ROW_CLASSES, RowState
@@ -195,6 +195,8 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
             part.__class__ = ROW_CLASSES[type(part)]
         elif type(part) is nn.Linear and linear_cuda.fits(part):
             part.__class__ = RowLinear
+        elif type(part) in ROW_MLPS:
+            part.__class__ = ROW_MLPS[type(part)]
         elif type(part) in ROW_LAYERS and residual.fits(part):
             part.__class__ = ROW_LAYERS[type(part)]
         rope = part.get("rope") if isinstance(part, dict) else None

@@ -1,5 +1,5 @@
 // x @ weight.T for a few rows x and large bf16 weights, side by side (linear_cuda.py, which puts the choice of a block's
-// `weight`, `out`, `first` and `outputs` before this).
+// `weight`, `other` (the lower 8 lines), `out`, `first` and `outputs` before this, and `finish`).
 // A block computes 16 outputs of all rows. Its warps divide the inputs among them and add up at the end. Any 16 inputs
 // may go into a tensor-core step, as long as both operands use the same: a lane reads 8 consecutive ones.
 // With few outputs there are few blocks: each has more warps, and each warp has more of its weights under way (`Batch`).
@@ -16,7 +16,7 @@ auto multiply = [](float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3,
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 };
 const T* upper = weight + size_t(first + group) * inputs;
-const T* lower = upper + size_t(8) * inputs;
+const T* lower = other + size_t(first + group) * inputs;
 auto all_rows = [&](int k, uint4 a, uint4 b) {
     for (int t = 0; t < Tiles; ++t) {
         const int row = min(t * 8 + group, rows - 1);
@@ -58,11 +58,7 @@ for (int t = 0; t < Tiles; ++t) {
     for (int i = 0; i < 4; ++i) part[warp][group + 8 * (i / 2)][t * 8 + quad * 2 + i % 2] = sum[t][i];
 }
 __syncthreads();
-for (int i = threadIdx.x; i < 16 * 8 * Tiles; i += blockDim.x) {
-    const int output = i % 16, row = i / 16;
-    if (row < rows) {
-        float total = 0.0f;
-        for (int w = 0; w < Warps; ++w) total += part[w][output][row];
-        out[size_t(row) * outputs + first + output] = T(total);
-    }
+for (int i = threadIdx.x; i < Each * 8 * Tiles; i += blockDim.x) {
+    const int output = i % Each, row = i / Each;
+    if (row < rows) out[size_t(row) * outputs + first + output] = finish(part, output, row);
 }

@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx_lm.models import llama, qwen3, qwen3_next
 
 from paceline.models.cuda_kernel import CudaKernel, on_device
 
 MOST_ROWS = 40
 MOST_SHARED = 4  # rows of a launch that siblings share: by measurement, 8 gain nothing and 32 lose
+MOST_GATED = 0  # rows up to which gate and up and their SwiGLU are one launch: to be measured
 MOST_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
 NARROW, NARROW_ROWS = 4096, 8  # outputs and rows up to which a block has more warps
 WIDE_ROWS = 16  # above, a block of 16 outputs reads twice as much of x as of the matrix: here it computes more of them
@@ -29,11 +32,17 @@ SAME_INPUT = (
     ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"),
 )
 SOURCE = Path(__file__).with_suffix(".cu").read_text()
+FINISH = Path(__file__).with_name("linear_cuda_finish.cu").read_text()
 WIDE_SOURCE = Path(__file__).with_name("linear_cuda_wide.cu").read_text()
 CHOICE = """const int rows = sizes[0], inputs = sizes[1];
 int first = blockIdx.y * Lines, outputs = sizes[2];
 const T* weight = weight0;
 T* out = out0;"""
+# 16 lines of a block: one matrix's, or 8 of the gate's and the same 8 of up's, whose SwiGLU is written.
+PLAIN = "constexpr bool Gated = false;\nconst T* other = weight + size_t(8) * inputs;"
+GATED = """constexpr bool Gated = true;
+first /= 2;
+const T* other = weight1;"""
 NEXT = """if (first >= outputs) {{
     first -= (outputs + Lines - 1) / Lines * Lines;
     outputs = sizes[{size}]; weight = weight{i}; out = out{i};
@@ -73,6 +82,31 @@ class Siblings:
         return out
 
 
+class RowMLP:
+    """Adopted by MLPs of the form down_proj(swiglu(gate_proj(x), up_proj(x))) at load (same parameters)."""
+
+    gate_proj: Any
+    up_proj: Any
+    down_proj: Any
+
+    def __call__(self, x: mx.array) -> mx.array:
+        if not can_gate(self) or x.size // x.shape[-1] > MOST_GATED or x.dtype != mx.bfloat16:
+            plain: mx.array = super().__call__(x)  # type: ignore[misc]
+            return plain
+        out: mx.array = self.down_proj(products(x, [self.gate_proj.weight, self.up_proj.weight], gated=True)[0])
+        return out
+
+
+ROW_MLPS: dict[type, type] = {
+    kind: type(f"Row{kind.__name__}", (RowMLP, kind), {}) for kind in (qwen3_next.Qwen3NextMLP, qwen3.MLP, llama.MLP)
+}
+
+
+def can_gate(mlp: Any) -> bool:
+    """Whether the kernel computes both layers: not where an adapter changes one."""
+    return all(type(layer) is RowLinear and layer.fused for layer in (mlp.gate_proj, mlp.up_proj))
+
+
 def join_siblings(module: nn.Module) -> None:
     """Let the adopted layers of a module that have the same input know each other."""
     for names in SAME_INPUT:
@@ -92,15 +126,15 @@ def fits(module: nn.Module) -> bool:
 
 
 @cache
-def _kernel(count: int, wide: bool) -> CudaKernel:
+def _kernel(count: int, wide: bool, gated: bool) -> CudaKernel:
     """For so many weights. Every block reads as many inputs, so it does not matter in which order they come."""
     every = range(count)
-    choice = [CHOICE, *(NEXT.format(i=i, size=2 + i) for i in every[1:])]
+    choice = [CHOICE, GATED] if gated else [CHOICE, *(NEXT.format(i=i, size=2 + i) for i in every[1:]), PLAIN]
     return CudaKernel(
-        name=f"paceline_{'more' if wide else 'few'}_rows_{count}",
+        name=f"paceline_{'more' if wide else 'few'}_rows_{'gated' if gated else count}",
         input_names=["x", *(f"weight{i}" for i in every), "sizes"],
-        output_names=[f"out{i}" for i in every],
-        source="\n".join([*choice, WIDE_SOURCE if wide else SOURCE]),
+        output_names=["out0"] if gated else [f"out{i}" for i in every],
+        source="\n".join([*choice, FINISH, WIDE_SOURCE if wide else SOURCE]),
     )
 
 
@@ -119,19 +153,22 @@ def form(rows: int, outputs: int) -> tuple[int, int]:
     return (16, 5) if outputs <= NARROW and rows <= NARROW_ROWS else (8, 0)
 
 
-def products(x: mx.array, weights: Sequence[mx.array]) -> list[mx.array]:
-    """x @ weight.T for one to forty rows and each of the weights, summed in float32."""
+def products(x: mx.array, weights: Sequence[mx.array], *, gated: bool = False) -> list[mx.array]:
+    """x @ weight.T for one to forty rows and each of the weights, summed in float32. `gated`: of two weights, only
+    silu(x @ weights[0].T) * (x @ weights[1].T), rounded as MLX rounds the products and mlx-lm's swiglu."""
     rows, inputs = x.size // x.shape[-1], x.shape[-1]
     outputs = [weight.shape[0] for weight in weights]
     wide = rows > WIDE_ROWS
     warps, batch = (8, 0) if wide else form(rows, sum(outputs))
-    each = lines(rows, *outputs) if wide else 16
+    each = 16 if not wide else lines(rows, sum(outputs)) if gated else lines(rows, *outputs)
     shape = [("Lines", each), ("Warps", warps), *([] if wide else [("Batch", batch)])]
-    return _kernel(len(weights), wide)(
+    blocks = -(-sum(outputs) // each) if gated else sum(-(-count // each) for count in outputs)
+    made = outputs[:1] if gated else outputs
+    return _kernel(len(weights), wide, gated)(
         inputs=[x, *weights, on_device((rows, inputs, *outputs), mx.int32)],
         template=[("T", x.dtype), ("Tiles", (rows + 7) // 8), *shape],
-        grid=(32 * warps, sum(-(-count // each) for count in outputs), 1),
+        grid=(32 * warps, blocks, 1),
         threadgroup=(32 * warps, 1, 1),
-        output_shapes=[(*x.shape[:-1], count) for count in outputs],
-        output_dtypes=[x.dtype] * len(weights),
+        output_shapes=[(*x.shape[:-1], count) for count in made],
+        output_dtypes=[x.dtype] * len(made),
     )

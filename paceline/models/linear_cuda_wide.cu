@@ -1,5 +1,5 @@
-// x @ weight.T for more than WIDE_ROWS rows (linear_cuda.py, which puts the choice of a block's `weight`, `out`, `first` and
-// `outputs` before this). As linear_cuda.cu, but a block computes `Lines` outputs: it reads all rows once for all of
+// x @ weight.T for more than WIDE_ROWS rows (linear_cuda.py, which puts `weight`, `other`, `out`, `first`, `outputs` and
+// `finish` before this). As linear_cuda.cu, but a block computes `Lines` outputs: it reads all rows once for all of
 // them. The next inputs are under way while a warp multiplies.
 constexpr int Tops = Lines / 16;
 const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
@@ -20,15 +20,15 @@ auto once = [](const T* from) {
     return v;
 };
 struct Step { uint4 a[Tops], b[Tops], v[Tiles]; };
-const T* lines[Tops];  // the last block may have fewer outputs: it reads some lines twice, and writes them once
-for (int m = 0; m < Tops; ++m) lines[m] = weight + size_t(min(first + 16 * m, outputs - 16) + group) * inputs + quad * 8;
+size_t lines[Tops];  // the last block may have fewer outputs: it reads some lines twice, and writes them once
+for (int m = 0; m < Tops; ++m) lines[m] = size_t(min(first + Each * m, outputs - Each) + group) * inputs + quad * 8;
 const T* given[Tiles];
 for (int t = 0; t < Tiles; ++t) given[t] = x + size_t(min(t * 8 + group, rows - 1)) * inputs + quad * 8;
 auto load = [&](Step& step, int k) {
     #pragma unroll
     for (int m = 0; m < Tops; ++m) {
-        step.a[m] = once(lines[m] + k);
-        step.b[m] = once(lines[m] + size_t(8) * inputs + k);
+        step.a[m] = once(weight + lines[m] + k);
+        step.b[m] = once(other + lines[m] + k);
     }
     #pragma unroll
     for (int t = 0; t < Tiles; ++t) step.v[t] = *reinterpret_cast<const uint4*>(given[t] + k);
@@ -63,12 +63,10 @@ for (int m = 0; m < Tops; ++m) {
         for (int i = 0; i < 4; ++i) part[warp][group + 8 * (i / 2)][t * 8 + quad * 2 + i % 2] = sum[m][t][i];
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < 16 * 8 * Tiles; i += blockDim.x) {
-        const int output = i % 16, row = i / 16;
-        if (row < rows && first + 16 * m < outputs) {
-            float total = 0.0f;
-            for (int w = 0; w < Warps; ++w) total += part[w][output][row];
-            out[size_t(row) * outputs + first + 16 * m + output] = T(total);
+    for (int i = threadIdx.x; i < Each * 8 * Tiles; i += blockDim.x) {
+        const int output = i % Each, row = i / Each;
+        if (row < rows && first + Each * m < outputs) {
+            out[size_t(row) * outputs + first + Each * m + output] = finish(part, output, row);
         }
     }
 }

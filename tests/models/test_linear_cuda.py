@@ -9,6 +9,8 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.models.activations import swiglu
+from mlx_lm.models.qwen3_next import Qwen3NextMLP
 
 from paceline.models import linear_cuda
 from paceline.models.adapter import switch_kernels, wrap_layers
@@ -167,6 +169,43 @@ def test_layers_of_other_inputs_or_alone_have_no_siblings(monkeypatch: pytest.Mo
     assert launches == [1, 1, 3]
 
 
+def mlp() -> Any:
+    mx.random.seed(0)
+    made: Any = Qwen3NextMLP(64, 96)
+    made.set_dtype(mx.bfloat16)
+    return made
+
+
+@pytest.mark.usefixtures("claims_cuda")
+def test_gate_and_up_and_their_swiglu_are_one_launch_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    launches: list[tuple[int, bool]] = []
+
+    def products(x: mx.array, weights: Sequence[mx.array], *, gated: bool = False) -> list[mx.array]:
+        launches.append((len(weights), gated))
+        found = [x @ weight.T for weight in weights]
+        return [swiglu(*found)] if gated else found
+
+    monkeypatch.setattr(linear_cuda, "products", products)
+    monkeypatch.setattr(linear_cuda, "MOST_GATED", 8)
+    module, plain = nn.Sequential(mlp()), mlp()
+    wrap_layers(module, {"model_type": "qwen3_5"})
+    ours = module.layers[0]
+    for on, rows, expected in [
+        (False, 8, []),
+        (True, 8, [(2, True), (1, False)]),
+        (True, 9, [(1, False)] * 3),
+        (True, MOST_ROWS + 1, []),
+    ]:
+        switch_kernels(module, on)
+        launches.clear()
+        assert mx.array_equal(ours(normal(rows, 64)), plain(normal(rows, 64)))
+        assert launches == expected
+    ours.up_proj.__class__ = type("Adapted", (RowLinear,), {})
+    launches.clear()
+    assert mx.array_equal(ours(normal(8, 64)), plain(normal(8, 64)))
+    assert launches == [(1, False)] * 3, "an adapter changes one of them"
+
+
 def test_narrow_matrices_have_more_warps_for_few_rows() -> None:
     assert form(NARROW_ROWS, NARROW) != form(NARROW_ROWS, NARROW + 16) == form(NARROW_ROWS + 1, NARROW)
 
@@ -184,6 +223,15 @@ def test_products_side_by_side_are_those_of_each_alone() -> None:
         for count in range(1, 5):
             for found, weight in zip(products(x, weights[:count]), weights, strict=False):
                 assert mx.array_equal(found, products(x, [weight])[0])
+
+
+@on_cuda
+def test_gated_products_are_the_swiglu_of_both() -> None:
+    for inputs, outputs in ((512, 9216), (288, 112), (2560, 2064)):
+        weights = [linear(inputs, outputs).weight * scale for scale in (4, 8)]
+        for rows in range(1, MOST_ROWS + 1):
+            x = normal(rows, inputs)
+            assert mx.array_equal(products(x, weights, gated=True)[0], swiglu(*products(x, weights)))
 
 
 @on_cuda
