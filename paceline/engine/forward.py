@@ -9,7 +9,7 @@ The start-up self-check compares traced passes with plain ones before they are u
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import mlx.core as mx
@@ -22,6 +22,8 @@ from paceline.models.lora import Loras
 DEVICES = ("cuda", "metal")  # on a CPU the arithmetic takes the time, not the host
 TRACE_AFTER = 4  # steps of one shape before it is traced, where shapes are exact
 MOST_SHAPES = 1024  # traces kept; past that they are dropped, all of them
+
+KEEPS_COUNTS = True  # lengths stay on the device from step to step
 
 Function = Callable[[list[mx.array], Batch], list[mx.array]]
 Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what commits the pass
@@ -56,6 +58,7 @@ class Forward:
         self._seen: dict[Any, int] = {}  # how often, of shapes that are not traced yet
         self._batch: Batch | None = None  # while it is traced
         self._shapes: Shapes | None = None  # of the layers' arrays, once they are known
+        self._counts: dict[int, RowCounts] = {}  # places, and the ends of each slot plan
 
     def __call__(
         self,
@@ -146,8 +149,8 @@ class Forward:
         slots: mx.array | None,
     ) -> Pass:
         slot_plans = list(batch.slot_plans.values())
-        ends = [mx.array(batch.ends(slot_plan), dtype=mx.int32) for slot_plan in slot_plans]
-        places = mx.array(batch.next_positions, dtype=mx.int32)
+        numbers = [batch.next_positions, *(batch.ends(slot_plan) for slot_plan in slot_plans)]
+        places, *ends = [self._counts.setdefault(i, RowCounts())(each) for i, each in enumerate(numbers)]
         for kept in batch.unsynced:
             ends, places = [end + kept for end in ends], places + kept
         partition = tuple(tuple(group.count for group in slot_plan.groups) for slot_plan in slot_plans)
@@ -201,6 +204,42 @@ class Forward:
                 _put(batch, before)
 
         return step
+
+
+class RowCounts:
+    """Numbers of each row on the device, one more at each step: added there while the rows are the same.
+
+    On CUDA the first read of an array from Python is a page fault, by measurement 50 to 170 us of a step. MLX's
+    allocator gives memory that the host has touched to kernels too, by its size: here it is one that no other array of
+    a step has.
+    """
+
+    SIZE = 1024
+
+    def __init__(self) -> None:
+        self._numbers: tuple[int, ...] = ()
+        self._held = mx.array([], dtype=mx.int32)
+
+    def __call__(self, numbers: Sequence[int]) -> mx.array:
+        new = tuple(numbers)
+        if not KEEPS_COUNTS or len(new) > self.SIZE:
+            return mx.array(new, dtype=mx.int32)
+        more = tuple(now - before for now, before in zip(new, self._numbers, strict=False))
+        if len(new) != len(self._numbers) or any(each not in (0, 1) for each in more):
+            self._held = mx.array(self._padded(new), dtype=mx.int32)
+        elif any(more):
+            self._held = self._held + self._change(more)
+        self._numbers = new
+        return self._held[: len(new)]
+
+    @classmethod
+    def _padded(cls, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        return numbers + (0,) * (cls.SIZE - len(numbers))
+
+    @classmethod
+    @lru_cache(maxsize=256)
+    def _change(cls, more: tuple[int, ...]) -> mx.array:
+        return mx.array(cls._padded(more), dtype=mx.int32)
 
 
 def _close(batch: Batch, arrays: list[list[mx.array]], tentative: bool) -> None:

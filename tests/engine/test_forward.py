@@ -19,7 +19,7 @@ from paceline.cache.layers import AttentionCache, StateCache
 from paceline.cache.shape_buckets import ShapeBuckets
 from paceline.cache.slot_plan import LAYOUTS, PADDED
 from paceline.engine import forward as forward_module
-from paceline.engine.forward import Forward
+from paceline.engine.forward import Forward, RowCounts
 from paceline.models.positions import Positions
 from tests.engine.stepper import loaded
 
@@ -431,3 +431,36 @@ def test_a_pass_is_steady_when_it_will_go_on_costing_what_it_cost() -> None:
     plain = Forward(toy)
     Pair(MODELS["attention"], "padded", plain).step(1)
     assert plain.steady
+
+
+def test_counts_on_the_device_are_those_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    real = mx.array
+    counts = RowCounts()
+    for given in ([1, 0], [2, 0], [2, 1], [1], [2]):
+        counts(given)  # these changes are kept from now on
+    counts = RowCounts()
+
+    def array(*args: Any, **options: Any) -> mx.array:
+        made.append(args)
+        return real(*args, **options)
+
+    monkeypatch.setattr(mx, "array", array)
+    for numbers, from_host in [
+        ([5, 7], True),
+        ([6, 7], False),
+        ([6, 8], False),
+        ([6, 8], False),
+        ([6, 9], False),
+        ([6, 11], True),
+        ([5, 11], True),
+        ([5, 11, 1], True),
+        ([1], True),
+        ([0] * (RowCounts.SIZE + 1), True),
+        ([2], False),
+        ([2, 5], True),
+    ]:
+        made.clear()
+        found = counts(numbers)
+        assert found.tolist() == numbers and found.dtype == mx.int32
+        assert bool(made) == from_host, numbers
