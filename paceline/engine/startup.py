@@ -313,7 +313,10 @@ class Startup:
         scorer = None if sparse is None else sparse.draft
         log.info("warming up every kind of step")
         scope = WarmUpScope(self.settings.max_num_seqs, self.model.prefill_chunk, self._fits)
-        seconds = warm_up(runner, scope, draft_lengths=draft_lengths, draft=scorer, progress=self.progress)
+        embeds = self.embedding_size is not None
+        seconds = warm_up(
+            runner, scope, draft_lengths=draft_lengths, draft=scorer, embeds=embeds, progress=self.progress
+        )
         log.info("warmed up every kind of step in %.0f s", seconds)
 
     def _fits(self, seqs: int, tokens: int) -> bool:

@@ -87,14 +87,15 @@ def warm_up(
     *,
     draft_lengths: Collection[int] = (0,),
     draft: Draft | None = None,
+    embeds: bool = False,
     progress: Progress | None = None,
 ) -> float:
-    """Returns the seconds that it took. `draft_lengths`: of the speculative steps to warm up. Errors are only logged:
-    the first request that needs the same kernel will wait, or fail, by itself."""
+    """Returns the seconds that it took. `draft_lengths`: of the speculative steps to warm up. `embeds`: the model gives
+    embeddings. Errors are only logged: the first request that needs the same kernel will wait, or fail, by itself."""
     begun = time.perf_counter()
     try:
         for lora in (None, *runner.language.loras.loaded[:1]):  # another one has the same shapes
-            warm = _WarmUp(runner, draft, lora)
+            warm = _WarmUp(runner, draft, embeds=embeds, lora=lora)
             warm.run(list(draft_lengths))
             if scope is not None and runner.grouping.buckets.rows:
                 warm.buckets(scope, list(draft_lengths), progress or _quiet)
@@ -112,9 +113,10 @@ def _quiet(what: str, done: int, total: int) -> None: ...
 
 
 class _WarmUp:
-    def __init__(self, runner: Runner, draft: Draft | None, lora: Lora | None = None) -> None:
+    def __init__(self, runner: Runner, draft: Draft | None, *, embeds: bool, lora: Lora | None) -> None:
         self.runner = runner
         self.draft = draft
+        self.embeds = embeds
         self.lora = lora  # of all sequences
 
     def run(self, draft_lengths: list[int]) -> None:
@@ -209,9 +211,10 @@ class _WarmUp:
             seq.draft.plan(proposer.Draft("lookup", draft_length, (0,) * draft_length))
 
     def prefill(self, seq: Sequence) -> None:
-        """Its prompt, in two chunks."""
-        for size in (seq.remaining // 2, seq.remaining - seq.remaining // 2):
-            mx.eval(self.runner.prefill(seq, size))
+        """Its prompt, in two chunks; the first may be longer, where a picture must be read in one piece."""
+        half = (seq.remaining + 1) // 2
+        while seq.remaining:
+            mx.eval(self.runner.prefill(seq, min(half, seq.remaining)))
 
     def batch(self, draft_length: int, seqs: Collection[Sequence]) -> None:
         """They join one after another, decode for a while, and leave in the order in which they came."""
@@ -243,7 +246,8 @@ class _WarmUp:
     def scored(self) -> None:
         """Prompts whose own scores, or whose states, are asked for."""
         self.prefill(self.seq(SHORT, Sampling(prompt_logprobs=2)))
-        self.prefill(self.seq(SHORT, prompt=Prompt((0,) * SHORT, cached=False, pooling="mean")))
+        if self.embeds:
+            self.prefill(self.seq(SHORT, prompt=Prompt((0,) * SHORT, cached=False, pooling="mean")))
 
     def with_image(self) -> Sequence:
         vision = self.runner.model.vision

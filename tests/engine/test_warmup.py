@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import mlx.core as mx
 import pytest
 
 from paceline.cache.slot_plan import PADDED, Grouping
-from paceline.engine.warmup import TURNS, WarmUpScope, check_steps, warm_up
+from paceline.engine.runner import Runner
+from paceline.engine.warmup import TURNS, WarmUpScope, _WarmUp, check_steps, warm_up
 from paceline.models import check, loader
 from paceline.models.adapter import Adapted
 from paceline.models.loader import load
@@ -36,9 +38,9 @@ def test_it_leaves_nothing_behind(tiny: Tiny, family: str, layout: str, caplog: 
     draft = Draft(loader.load(str(tiny("llama")), "float32").language)
     depths = (0,) if runner.drafter is None else (0, 1, 3)
     with caplog.at_level(logging.WARNING, "paceline"):
-        warm_up(runner, draft_lengths=depths, draft=draft)
+        warm_up(runner, draft_lengths=depths, draft=draft, embeds=True)
         before = held()
-        warm_up(runner, draft_lengths=depths, draft=draft)
+        warm_up(runner, draft_lengths=depths, draft=draft, embeds=True)
     assert not caplog.records  # nothing broke off
     assert held() == before
     assert runner.batch is None and runner.seqs == []
@@ -93,6 +95,13 @@ def test_speculative_steps_after_it_are_what_they_were(tiny: Tiny) -> None:
     heard = [stepper.submit(str(size), prompt(size), greedy(TOKENS, speculation=3)) for size in (5, 40)]
     stepper.finish()
     assert [each.tokens for each in heard] == [greedy_text(folder, prompt(size), TOKENS) for size in (5, 40)]
+
+
+def test_a_picture_that_must_be_read_in_one_piece_is_read(seeing: Callable[[str], Path]) -> None:
+    warm = _WarmUp(Runner(loaded(seeing("gemma4_two_sided")), PADDED), None, embeds=False, lora=None)
+    seq = warm.with_image()
+    warm.prefill(seq)
+    assert seq.remaining == 0
 
 
 def test_what_breaks_in_it_is_said_and_stops_nobody(

@@ -112,10 +112,10 @@ def test_a_kernel_that_is_wrong_beside_padding_only_is_switched_off(
     layer.__class__ = WrongBesidePadding
     monkeypatch.setattr("paceline.models.gated_delta_cuda.fits", lambda part: part is layer)
     monkeypatch.setattr("paceline.models.gated_delta_cuda.WIDEST", 0)  # there is no kernel here to take a step
-    for grouping in (PADDED, replace(PADDED, buckets=buckets_for(model))):
+    for form in (PADDED, replace(PADDED, buckets=buckets_for(model))):
         assert model.use_kernels(True)
-        assert check.choose_layout(model, (grouping,)) is grouping
-        assert model.uses_kernels == (grouping is PADDED)
+        assert check.choose_layout(model, (form,)) is form
+        assert model.uses_kernels == (form is PADDED)
         model.use_kernels(False)
     assert "kernels disagree" in caplog.text
 
