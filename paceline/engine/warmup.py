@@ -31,7 +31,7 @@ from paceline.engine.speculation_policy import PLAIN, SpeculationMode
 from paceline.errors import StartAbandoned
 from paceline.models import check
 from paceline.models.adapter import Adapted
-from paceline.models.linear_cuda import MOST_GATED, MOST_ROWS, MOST_SHARED, RowLinear, RowMLP, can_gate, products
+from paceline.models.linear_cuda import MOST_ROWS, RowLinear, can_gate, products
 from paceline.models.loader import LoadedModel, Progress
 from paceline.sparse.scorer import Draft
 from paceline.types import MOST_DRAFTED, Lora, Prompt, RequestId, Sampling
@@ -165,25 +165,19 @@ class _WarmUp:
         runner.reset()
 
     def products(self) -> None:
-        """The kernels of few rows have a form for every eight of them, for every number of sibling layers, and for
-        matrices of different heights."""
-        forms: dict[tuple[int, ...], list[mx.array]] = {}
-        pairs: dict[int, list[mx.array]] = {}
-        for _, part in self.runner.language.module.named_modules():
+        """The kernels of few rows have a form for every eight of them, for every number of layers that share a launch,
+        and for matrices of different heights."""
+        parts = [part for _, part in self.runner.language.module.named_modules()]
+        gated = {id(layer) for part in parts if can_gate(part) for layer in (part.gate_proj, part.up_proj)}
+        forms: dict[tuple[bool, tuple[int, ...]], list[mx.array]] = {}
+        for part in parts:
             if isinstance(part, RowLinear) and part.fused:
-                every = [part.weight], [layer.weight for layer in part.siblings.layers] if part.siblings else []
-                for weights in filter(None, every):
-                    forms.setdefault(tuple(len(weight) for weight in weights), weights)
-            elif isinstance(part, RowMLP) and can_gate(part):
-                pairs.setdefault(len(part.gate_proj.weight), [part.gate_proj.weight, part.up_proj.weight])
-        for weights in pairs.values():
-            for rows in range(8, MOST_GATED + 8, 8) if MOST_GATED else []:
-                few = mx.zeros((min(rows, MOST_GATED), weights[0].shape[1]), weights[0].dtype)
-                mx.eval(products(few, weights, gated=True))
-        for outputs, weights in forms.items():
-            most = MOST_ROWS if len(outputs) == 1 else MOST_SHARED
-            for rows in range(8, most + 8, 8):
-                mx.eval(products(mx.zeros((min(rows, most), weights[0].shape[1]), weights[0].dtype), weights))
+                weights = [layer.weight for layer in (part.siblings.layers if part.siblings else (part,))]
+                forms.setdefault((id(part) in gated, tuple(map(len, weights))), weights)
+        for (together, _), weights in forms.items():
+            for rows in range(8, MOST_ROWS + 1, 8):
+                few = mx.zeros((rows, weights[0].shape[1]), weights[0].dtype)
+                mx.eval(products(few, weights, gated=together))
 
     def together(self, seqs: list[Sequence]) -> None:
         """Prefill them in one pass."""

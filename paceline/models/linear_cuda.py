@@ -20,8 +20,6 @@ from mlx_lm.models import llama, qwen3, qwen3_next
 from paceline.models.cuda_kernel import CudaKernel, on_device
 
 MOST_ROWS = 40
-MOST_SHARED = 4  # rows of a launch that siblings share: by measurement, 8 gain nothing and 32 lose
-MOST_GATED = 0  # rows up to which gate and up and their SwiGLU are one launch: to be measured
 MOST_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
 NARROW, NARROW_ROWS = 4096, 8  # outputs and rows up to which a block has more warps
 WIDE_ROWS = 16  # above, a block of 16 outputs reads twice as much of x as of the matrix: here it computes more of them
@@ -59,7 +57,7 @@ class RowLinear(nn.Linear):  # type: ignore[misc]
         rows = x.size // x.shape[-1]
         if not self.fused or rows > MOST_ROWS or x.dtype != mx.bfloat16:
             return super().__call__(x)
-        if self.siblings is not None and rows <= MOST_SHARED:
+        if self.siblings is not None:
             return self.siblings.product(self, x)
         return super().__call__(x) if rows == 1 else products(x, [self.weight])[0]
 
@@ -90,7 +88,7 @@ class RowMLP:
     down_proj: Any
 
     def __call__(self, x: mx.array) -> mx.array:
-        if not can_gate(self) or x.size // x.shape[-1] > MOST_GATED or x.dtype != mx.bfloat16:
+        if not can_gate(self) or x.size // x.shape[-1] > MOST_ROWS or x.dtype != mx.bfloat16:
             plain: mx.array = super().__call__(x)  # type: ignore[misc]
             return plain
         out: mx.array = self.down_proj(products(x, [self.gate_proj.weight, self.up_proj.weight], gated=True)[0])
@@ -102,9 +100,10 @@ ROW_MLPS: dict[type, type] = {
 }
 
 
-def can_gate(mlp: Any) -> bool:
-    """Whether the kernel computes both layers: not where an adapter changes one."""
-    return all(type(layer) is RowLinear and layer.fused for layer in (mlp.gate_proj, mlp.up_proj))
+def can_gate(part: Any) -> bool:
+    """Whether this is an MLP both of whose layers the kernel computes: not where an adapter changes one."""
+    both = (part.gate_proj, part.up_proj) if isinstance(part, RowMLP) else ()
+    return bool(both) and all(type(layer) is RowLinear and layer.fused for layer in both)
 
 
 def join_siblings(module: nn.Module) -> None:

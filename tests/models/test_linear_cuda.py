@@ -17,7 +17,6 @@ from paceline.models.adapter import switch_kernels, wrap_layers
 from paceline.models.linear_cuda import (
     MOST_OUTPUTS,
     MOST_ROWS,
-    MOST_SHARED,
     NARROW,
     NARROW_ROWS,
     RowLinear,
@@ -129,7 +128,7 @@ def joined(monkeypatch: pytest.MonkeyPatch, **sizes: bool) -> tuple[Any, list[in
 
 
 @pytest.mark.usefixtures("claims_cuda")
-@pytest.mark.parametrize("rows", [1, MOST_SHARED])
+@pytest.mark.parametrize("rows", [1, MOST_ROWS])
 def test_layers_with_the_same_input_share_a_launch(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     block, launches = joined(monkeypatch)
     plain = Block()
@@ -162,11 +161,8 @@ def test_layers_of_other_inputs_or_alone_have_no_siblings(monkeypatch: pytest.Mo
     assert launches == [1], "MLX has a kernel of its own for one row"
     block.q_proj(normal(MOST_ROWS + 1, 64))
     assert launches == [1]
-    block.q_proj(normal(MOST_SHARED + 1, 64))
-    assert launches == [1, 1], "with more rows a launch of its own is as good"
-    monkeypatch.setattr(linear_cuda, "MOST_SHARED", MOST_ROWS)
     block.q_proj(normal(MOST_ROWS, 64))
-    assert launches == [1, 1, 3]
+    assert launches == [1, 3]
 
 
 def mlp() -> Any:
@@ -186,14 +182,13 @@ def test_gate_and_up_and_their_swiglu_are_one_launch_for_few_rows(monkeypatch: p
         return [swiglu(*found)] if gated else found
 
     monkeypatch.setattr(linear_cuda, "products", products)
-    monkeypatch.setattr(linear_cuda, "MOST_GATED", 8)
     module, plain = nn.Sequential(mlp()), mlp()
     wrap_layers(module, {"model_type": "qwen3_5"})
     ours = module.layers[0]
     for on, rows, expected in [
         (False, 8, []),
-        (True, 8, [(2, True), (1, False)]),
-        (True, 9, [(1, False)] * 3),
+        (True, 1, [(2, True)]),
+        (True, MOST_ROWS, [(2, True), (1, False)]),
         (True, MOST_ROWS + 1, []),
     ]:
         switch_kernels(module, on)
@@ -203,7 +198,7 @@ def test_gate_and_up_and_their_swiglu_are_one_launch_for_few_rows(monkeypatch: p
     ours.up_proj.__class__ = type("Adapted", (RowLinear,), {})
     launches.clear()
     assert mx.array_equal(ours(normal(8, 64)), plain(normal(8, 64)))
-    assert launches == [(1, False)] * 3, "an adapter changes one of them"
+    assert launches == [(2, False), (1, False)], "an adapter changes one of them"
 
 
 def test_narrow_matrices_have_more_warps_for_few_rows() -> None:
