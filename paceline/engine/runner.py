@@ -176,6 +176,8 @@ class Runner(PromptRunner):
             batch.apply_accepted(sampled.kept)
             batch.advance_on_device(sampled.kept, draft_length + 1)
             self.tokens = sampled.last
+            for seq in self.seqs:
+                seq.scheduled += 1  # at least: `read` adds the others
             if self.proposer is not None:
                 self.proposer.add_pending(sampled.tokens, hidden[0] if hidden else None, sampled.kept)
             mx.async_eval(self._unevaluated(step))
@@ -290,7 +292,7 @@ class Runner(PromptRunner):
             self.proposer.sync_lengths(kept)
         for seq, count in zip(step.rows, kept, strict=True):
             if seq is not None:
-                seq.scheduled += count
+                seq.scheduled += count - 1
 
     def _states_and_logits(self, inputs: list[mx.array], batch: Batch) -> list[mx.array]:
         hidden = self.language.hidden(inputs[0], batch.layers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from paceline.cache.batch import Batch
 from paceline.cache.slot_plan import LAYOUTS
 from paceline.engine.forward import Forward, Pass
+from paceline.engine.proposer import Offer
+from paceline.engine.sequence import Sequence
 from paceline.types import Prompt, Sampling, Speculation
+from tests.engine.proposing import Oracle
 from tests.engine.stepper import BUCKETED, Stepper
 from tests.engine.watched import (
     LENGTHS,
@@ -121,6 +125,38 @@ def test_with_buckets_all_is_traced_and_changes_no_token(small: Path, layout: st
     assert runner.forward.traced_calls > 10
     assert runner.drafter.forward.traced_calls > 10
     assert stepper.engine.failure is None and stepper.engine.counters.failed_steps == 0
+
+
+class Unasked(Oracle):
+    """No step in flight is read for its sake."""
+
+    def peek(self, seq: Sequence) -> Offer | None:
+        return None
+
+
+def test_the_host_drafts_nothing_while_tokens_before_it_are_unread(small: Path) -> None:
+    """A step that runs ahead repeats the one before: its drafts are the head's. An offer for text that ends earlier
+    would be wrong in any case."""
+    answers = {str(length): greedy_text(small, prompt(length), TOKENS) for length in LENGTHS}
+    oracle = Unasked(answers, wrong=0, silent=0.3)
+    stepper = Stepper(small, "padded", traces=True, speculation=1, methods=("mtp", "lookup"), proposers=[oracle])
+    stepper.engine.scheduler.draft_choice.longest = 1
+    ahead, decode = list[int](), stepper.runner.decode
+
+    def watched(seqs: Collection[Sequence], *rest: Any) -> Any:
+        unread = stepper.runner.batch is not None and bool(stepper.runner.batch.unsynced)
+        if unread:
+            ahead.append(sum(bool(seq.draft.tokens) for seq in seqs))
+        return decode(seqs, *rest)
+
+    stepper.runner.decode = watched  # type: ignore[assignment, method-assign]
+    heard = [stepper.greedy(str(length), prompt(length), TOKENS) for length in LENGTHS]
+    stepper.finish()
+    assert [each.tokens for each in heard] == list(answers.values())
+    assert stepper.engine.counters.failed_steps == 0
+    assert ahead and not any(ahead)
+    drafted = stepper.engine.scheduler.draft_lengths.stats().methods["lookup"]
+    assert drafted.num_accepted_tokens == drafted.num_draft_tokens > 0
 
 
 LONG = 72
