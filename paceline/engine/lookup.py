@@ -3,28 +3,32 @@ there next is proposed. No weights, no MLX.
 
 Edits, diffs and tool results repeat their context for hundreds of tokens. Every sequence follows the longest earlier
 occurrence of its last tokens (engine/token_index), and how often such an occurrence went on as the sequence did is
-counted by its length, also while nothing is drafted: so a text that does not repeat itself is known as such before a
-single token is drafted for it.
+counted by its length, and by whether the text before has gone on in different ways already, also while nothing is
+drafted: so a text that does not repeat itself is known as such before a single token is drafted for it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paceline.engine.proposer import HostProposer, Offer
-from paceline.engine.token_index import Follower, TokenIndex
+from paceline.engine.token_index import RUN, Follower, TokenIndex
 
 if TYPE_CHECKING:
     from paceline.engine import sequence
 
-CLASSES = (5, 8, 16)  # tokens of an occurrence: below the first, below the second, and so on
-PRIOR = (0.3, 0.5, 0.7, 0.9)  # of each class: how often it goes on, before anything is known
+CLASSES = (3, 5, 8, 16)  # tokens of an occurrence: below the first, below the second, and so on
+VARIED = len(CLASSES) + 1  # from here on: the same, where such text has gone on in different ways
+NEW = 2 * VARIED  # no occurrence: how often the next token has one, and that goes on
+# Of each kind: how often it goes on, before anything is known.
+PRIOR = (0.3, 0.4, 0.6, 0.8, 0.95, 0.2, 0.3, 0.5, 0.7, 0.9, 0.05)
 PRIOR_WEIGHT = 20.0
 SEQUENCE_WEIGHT = 8.0  # tokens' worth of trust in all sequences' rate for a single one
 FORGET, FORGET_ALL = 0.98, 0.999  # per token
-QUIET, SELDOM = 16, 4  # after so many tokens without an occurrence, a step in flight is looked at every few tokens
+QUIET, SELDOM = 16, 4  # after so many tokens without a run of three, a step in flight is looked at every few tokens
 UNLIKELY = 0.1  # a draft ends where the probability that it gets so far is lower
 GENERATION = 1 << 14  # tokens of a tenant's answers; as many older ones are kept beside them
 MOST_POOLED = 1 << 18  # tokens of all tenants' answers
@@ -32,7 +36,7 @@ LONGEST_POOLED = 1 << 12  # tokens of one answer, the last ones
 
 
 class Rates:
-    """How often an occurrence went on as the text did, by class, as decayed counts."""
+    """How often an occurrence went on as the text did, by kind, as decayed counts."""
 
     __slots__ = ("hits", "trials")
 
@@ -76,7 +80,7 @@ class AnswerPool:
 class LookupState:
     """What a sequence has said, and where it stands in earlier text. It depends on tokens only: preemption keeps it."""
 
-    __slots__ = ("best", "followers", "own", "quiet", "rates", "read")
+    __slots__ = ("best", "followers", "new", "own", "quiet", "rates", "read")
 
     def __init__(self, seq: sequence.Sequence, answers: Sequence[TokenIndex]) -> None:
         base = seq.request.lookup_index
@@ -84,19 +88,21 @@ class LookupState:
         self.followers = [Follower(self.own, repeats=True), *map(Follower, reversed(answers))]
         self.rates = Rates()
         self.read = 0  # generated tokens so far
-        self.quiet = 0  # tokens since there was an occurrence
+        self.quiet = 0  # tokens since there was an occurrence of a run of three
         self.best: Follower | None = None  # the longest occurrence that goes on
         self.follow()
+        self.new = False  # there was none before the last token
 
     def follow(self) -> None:
         """The text is new, or has one more token."""
-        text, best = self.own.tokens, None
+        text, before, best = self.own.tokens, self.best, None
         for follower in self.followers:
             follower.follow(text)
             if follower.length and (best is None or follower.length > best.length) and follower.next is not None:
                 best = follower
         self.best = best
-        self.quiet = 0 if best is not None else self.quiet + 1
+        self.new = before is None and best is not None
+        self.quiet = 0 if best is not None and best.length >= RUN else self.quiet + 1
 
 
 class LookupProposer(HostProposer):
@@ -116,33 +122,39 @@ class LookupProposer(HostProposer):
         if state is not None and state.quiet >= QUIET and len(seq.generated) - state.read < SELDOM:
             return None
         state = self._update(seq)
-        return None if state.best is None else self._offered(state, state.best, 1)
+        if state.best is not None:
+            return self._offered(state, state.best, 1)
+        rate = self._rate(state, NEW)
+        return Offer(self.method, (0,), (rate,)) if rate >= UNLIKELY else None  # of a token that is not known yet
 
     def _offered(self, state: LookupState, best: Follower, skipped: int) -> Offer | None:
         """What stands behind an occurrence, without the first tokens, which must come first."""
-        rates = self._rates(state, best.length, self.longest + skipped)
+        tokens = best.following(self.longest + skipped)
+        rates = self._rates(state, best, len(tokens))
         if len(rates) <= skipped:
-            return None
-        tokens = best.following(len(rates))
-        if len(tokens) <= skipped:
             return None
         if skipped:
             rates[skipped] *= rates[0]
-        return Offer(self.method, tuple(tokens[skipped:]), tuple(rates[skipped : len(tokens)]))
+        return Offer(self.method, tuple(tokens[skipped : len(rates)]), tuple(rates[skipped:]))
 
-    def _rates(self, state: LookupState, length: int, most: int) -> list[float]:
-        """How likely an occurrence of this length goes on, token by token, as far as that is likely at all."""
+    def _rates(self, state: LookupState, best: Follower, most: int) -> list[float]:
+        """How likely an occurrence goes on, token by token, as far as that is likely at all."""
+        known: dict[int, float] = {}
         rates: list[float] = []
         reach = 1.0
-        for kind in range(_class(length), len(PRIOR)):
-            rate = state.rates.rate(kind, self._all.rate(kind, PRIOR[kind], PRIOR_WEIGHT), SEQUENCE_WEIGHT)
-            end = most if kind == len(CLASSES) else min(most, CLASSES[kind] - length)
-            while len(rates) < end:
-                reach *= rate
-                if reach < UNLIKELY:
-                    return rates
-                rates.append(rate)
+        for ahead in range(most):
+            kind = _kind(best, ahead)
+            rate = known.get(kind)
+            if rate is None:
+                rate = known[kind] = self._rate(state, kind)
+            reach *= rate
+            if reach < UNLIKELY:
+                break
+            rates.append(rate)
         return rates
+
+    def _rate(self, state: LookupState, kind: int) -> float:
+        return state.rates.rate(kind, self._all.rate(kind, PRIOR[kind], PRIOR_WEIGHT), SEQUENCE_WEIGHT)
 
     def _update(self, seq: sequence.Sequence) -> LookupState:
         """Read what the sequence has said since the last call."""
@@ -158,11 +170,18 @@ class LookupProposer(HostProposer):
     def _read(self, state: LookupState, token: int) -> None:
         best = state.best
         if best is not None:
-            kind, hit = _class(best.length), best.next == token
-            state.rates.add(kind, hit, FORGET)
-            self._all.add(kind, hit, FORGET_ALL)
+            hit = best.next == token
+            self._count(state, _kind(best), hit)
+            if state.new:
+                self._count(state, NEW, hit)
         state.own.append(token)
         state.follow()
+        if best is None and not state.new:
+            self._count(state, NEW, False)
+
+    def _count(self, state: LookupState, kind: int, hit: bool) -> None:
+        state.rates.add(kind, hit, FORGET)
+        self._all.add(kind, hit, FORGET_ALL)
 
     def finished(self, seq: sequence.Sequence) -> None:
         if self.pool is not None and seq.prompt.cached and seq.finished in ("stop", "length"):
@@ -170,8 +189,8 @@ class LookupProposer(HostProposer):
         seq.lookup = None
 
 
-def _class(length: int) -> int:
-    for kind, limit in enumerate(CLASSES):
-        if length < limit:
-            return kind
-    return len(CLASSES)
+def _kind(best: Follower, ahead: int = 0) -> int:
+    """Of an occurrence, once so many tokens more of it were said."""
+    position, length = best.position + ahead, best.length + ahead
+    kind = bisect_right(CLASSES, length)
+    return kind + VARIED if position <= len(best.index) and best.index.varies(position, length) else kind

@@ -1,29 +1,34 @@
-"""Where runs of tokens occurred before in a text that grows: an index of runs of three tokens. No MLX.
+"""Where runs of tokens occurred before in a text that grows: an index of runs of three tokens, and of two. No MLX.
 
 A dictionary finds the latest occurrence of the last three tokens, and a list the ones before it; among those, the one
-that agrees with the text furthest back is taken. Adding or looking up a token takes about a microsecond.
+that agrees with the text furthest back is taken. If there is none, the latest occurrence of the last two tokens is. The
+index also knows behind which runs different tokens have stood. Adding or looking up a token takes about a microsecond.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-RUN = 3  # tokens: shorter repetitions are mostly chance
+RUN = 3  # tokens
+PAIR = 2  # tokens: shorter repetitions are mostly chance
 BITS = 21  # of a token id in a key
+PAIR_KEY = (1 << PAIR * BITS) - 1  # the part of a run's key that is its last two tokens'
 CANDIDATES = 16  # occurrences that are compared, the latest ones
 FURTHEST = 64  # tokens that are compared
 MOST_INDEXED = 1 << 16  # tokens of a text: about 150 bytes each
 
 
 class TokenIndex:
-    """`tokens`, of which every run of three is indexed, but for the last one: a text's end does not match itself."""
+    """`tokens`, of which every run is indexed, but for the last one: a text's end does not match itself."""
 
-    __slots__ = ("_base", "_before", "_begun", "_latest", "tokens")
+    __slots__ = ("_base", "_before", "_begun", "_latest", "_pairs", "_varied", "tokens")
 
     def __init__(self, tokens: Sequence[int] = ()) -> None:
         """Of a longer text, the last tokens are taken."""
         self.tokens: list[int] = []
-        self._latest: dict[int, int] = {}  # by run: the position behind it
+        self._latest: dict[int, int] = {}  # by run of three: the position behind it
+        self._pairs: dict[int, int] = {}  # by run of two
+        self._varied: set[int] = set()  # runs that went on in different ways; of two: inverted
         self._before: list[int] = []  # by position: that of the same run before; 0: none
         self._base: TokenIndex | None = None
         self._begun = 0  # tokens of the base
@@ -48,25 +53,46 @@ class TokenIndex:
         end = len(tokens)
         place = end - self._begun
         if end >= RUN and place < MOST_INDEXED:
-            run = (tokens[-3] << 2 * BITS) | (tokens[-2] << BITS) | tokens[-1]
+            run = (tokens[-3] << PAIR * BITS) | (tokens[-2] << BITS) | tokens[-1]
             if len(before) < place:
                 before += [0] * (place - len(before))
-            latest = self._latest
-            before.append(latest.get(run, 0) if self._base is None else self._find(run))
-            latest[run] = end
+            pair, base = run & PAIR_KEY, self._base
+            earlier, earlier_pair = self._latest.get(run, 0), self._pairs.get(pair, 0)
+            if base is not None:
+                earlier = earlier or base._latest.get(run, 0)
+                earlier_pair = earlier_pair or base._pairs.get(pair, 0)
+            before.append(earlier)
+            self._latest[run] = self._pairs[pair] = end
+            if earlier_pair and tokens[earlier_pair] != token:
+                self._varied.add(~pair)
+            if earlier and tokens[earlier] != token:
+                self._varied.add(run)
         tokens.append(token)
 
-    def _find(self, run: int) -> int:
-        found = self._latest.get(run, 0)
-        return found if found or self._base is None else self._base._latest.get(run, 0)
+    def _find(self, text: Sequence[int]) -> tuple[int, int]:
+        """The latest occurrence of the last three tokens, or else two: the position behind it, and its length."""
+        pair, base = (text[-2] << BITS) | text[-1], self._base
+        run = (text[-3] << PAIR * BITS) | pair
+        found = self._latest.get(run, 0) or (0 if base is None else base._latest.get(run, 0))
+        if found:
+            return found, RUN
+        found = self._pairs.get(pair, 0) or (0 if base is None else base._pairs.get(pair, 0))
+        return found, PAIR if found else 0
+
+    def varies(self, position: int, length: int) -> bool:
+        """Have different tokens stood behind what stands before `position`? `length`: tokens of it that count."""
+        tokens = self.tokens
+        run = (tokens[position - 2] << BITS) | tokens[position - 1]
+        run = run | tokens[position - 3] << PAIR * BITS if length >= RUN else ~run
+        return run in self._varied or (self._base is not None and run in self._base._varied)
 
     def match(self, text: Sequence[int]) -> tuple[int, int]:
         """The longest occurrence of the end of `text`: the position behind it, and its length; 0, 0: there is none."""
         if len(text) < RUN:
             return 0, 0
-        position = self._find((text[-3] << 2 * BITS) | (text[-2] << BITS) | text[-1])
-        if not position:
-            return 0, 0
+        position, length = self._find(text)
+        if length < RUN:
+            return position, length
         best, longest = 0, 0
         left = CANDIDATES
         while position and left and longest < FURTHEST:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from paceline.engine import lookup
-from paceline.engine.lookup import CLASSES, PRIOR, QUIET, AnswerPool, LookupProposer
+from paceline.engine.lookup import CLASSES, NEW, PRIOR, QUIET, VARIED, AnswerPool, LookupProposer
 from paceline.engine.sequence import EngineRequest
 from paceline.engine.sequence import Sequence as EngineSequence
 from paceline.engine.token_index import TokenIndex
@@ -28,7 +28,9 @@ def test_a_repetition_is_offered_and_anything_else_is_not() -> None:
     proposer = LookupProposer()
     assert proposer.offer(seq(FILE)) is None
     assert proposer.offer(seq(FILE, [1, 2, 3])) is None
-    assert proposer.offer(seq(FILE, [1, 110, 111])) is None  # two tokens are chance
+    assert proposer.offer(seq(FILE, [1, 2, 111])) is None  # one token is chance
+    pair = proposer.offer(seq(FILE, [1, 110, 111]))
+    assert pair is not None and pair.tokens[0] == 112
     offer = proposer.offer(seq(FILE, [1, 110, 111, 112]))
     assert offer is not None and offer.method == "lookup"
     assert offer.tokens == tuple(range(113, 113 + len(offer.tokens)))
@@ -146,5 +148,36 @@ def test_the_pool_is_bounded_and_forgets_the_tenants_that_were_silent_longest(mo
     assert pool.of("tenant 0") == [] and pool.of("new 29")
 
 
-def test_every_class_of_lengths_has_a_prior() -> None:
-    assert len(PRIOR) == len(CLASSES) + 1 and list(PRIOR) == sorted(PRIOR)
+def test_where_text_has_gone_on_in_different_ways_less_is_expected() -> None:
+    prompt = [*FILE, *FILE[30:33], 1]
+    offer = LookupProposer().offer(seq(prompt, FILE[:30]))
+    assert offer is not None and offer.tokens[:5] == tuple(FILE[30:35])
+    assert offer.rates[3] < offer.rates[2] == offer.rates[4], "behind FILE[30:33] stood FILE[33], and 1"
+
+
+def test_how_often_a_token_brings_the_first_occurrence_is_learnt_and_worth_waiting_for() -> None:
+    proposer = LookupProposer()
+    row = seq(FILE, [1])
+    assert proposer.peek(row) is None
+    for first in range(100, 180, 4):
+        row.generated += [first, first + 1, first + 2, first]  # nothing, a pair that goes on, and an end
+    waited = proposer.peek(row)
+    assert waited is not None and len(waited.tokens) == 1 and waited.rates[0] > 0.2
+    assert proposer.offer(row) is None, "what is hoped for is not drafted"
+    for token in range(1000, 1000 + QUIET // 2):
+        row.generated.append(token)
+    assert proposer.peek(row) is None or proposer.peek(row).rates[0] < waited.rates[0]  # type: ignore[union-attr]
+
+
+def test_an_answer_that_begins_within_a_repetition_has_not_found_it() -> None:
+    proposer = LookupProposer()
+    row = seq([*FILE, 1, *FILE[:20]], [FILE[20]])
+    proposer.offer(row)
+    assert row.lookup.rates.trials[NEW] == 0
+
+
+def test_every_kind_has_a_prior() -> None:
+    once, varied, new = PRIOR[:VARIED], PRIOR[VARIED:NEW], PRIOR[NEW:]
+    assert len(once) == len(varied) == len(CLASSES) + 1 and len(new) == 1
+    assert list(once) == sorted(once) and list(varied) == sorted(varied)
+    assert all(less < more for less, more in zip(varied, once, strict=True))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.engine import token_index
-from paceline.engine.token_index import CANDIDATES, FURTHEST, RUN, Follower, TokenIndex
+from paceline.engine.token_index import CANDIDATES, FURTHEST, PAIR, RUN, Follower, TokenIndex
 
 TEXTS = st.lists(st.integers(0, 3), max_size=60)
 
@@ -19,7 +19,7 @@ def longest(tokens: list[int], text: list[int]) -> int:
         while length < min(end, len(text), FURTHEST) and tokens[end - 1 - length] == text[-1 - length]:
             length += 1
         best = max(best, length)
-    return best if best >= RUN else 0
+    return best if best >= PAIR else 0
 
 
 @given(st.lists(st.integers(0, 2), max_size=CANDIDATES))
@@ -39,6 +39,16 @@ def test_a_match_stands_where_it_says(tokens: list[int], text: list[int]) -> Non
     assert (length > 0) == (longest(tokens, text) > 0)
 
 
+@given(TEXTS)
+def test_text_varies_where_different_tokens_have_stood_behind_the_same_run(tokens: list[int]) -> None:
+    index = TokenIndex(tokens)
+    for position in range(RUN, len(tokens) + 1):
+        for length in (PAIR, RUN):
+            run = tokens[position - length : position]
+            behind = {tokens[end] for end in range(RUN, len(tokens)) if tokens[end - length : end] == run}
+            assert index.varies(position, length) == (len(behind) > 1)
+
+
 @given(TEXTS, TEXTS)
 def test_a_fork_knows_what_an_index_of_the_whole_text_knows(tokens: list[int], more: list[int]) -> None:
     base, whole = TokenIndex(tokens), TokenIndex([*tokens, *more])
@@ -47,6 +57,9 @@ def test_a_fork_knows_what_an_index_of_the_whole_text_knows(tokens: list[int], m
         fork.extend(more)
         assert fork.tokens == whole.tokens
         assert fork.match(fork.tokens) == whole.match(whole.tokens)
+        for position in range(RUN, len(whole) + 1):
+            assert fork.varies(position, PAIR) == whole.varies(position, PAIR)
+            assert fork.varies(position, RUN) == whole.varies(position, RUN)
     assert base.tokens == tokens
 
 
