@@ -15,7 +15,7 @@ BITS = 21  # of a token id in a key
 PAIR_KEY = (1 << PAIR * BITS) - 1  # the part of a run's key that is its last two tokens'
 CANDIDATES = 16  # occurrences that are compared, the latest ones
 FURTHEST = 64  # tokens that are compared
-MOST_INDEXED = 1 << 16  # tokens of a text: about 150 bytes each
+MOST_INDEXED = 1 << 16  # tokens of a text: about 190 bytes each
 
 
 class TokenIndex:
