@@ -175,10 +175,13 @@ def in_turns(
     turns: int,
     run: Callable[[Mode, int], Measured],
     watch: Callable[[str], None] = lambda text: None,
+    prepare: Callable[[int], None] = lambda turn: None,
 ) -> None:
-    """Every mode once a turn, in an order that rotates; a first turn warms up. Ratios are to the first mode."""
+    """Every mode once a turn, in an order that rotates; a first turn warms up. Ratios are to the first mode. `prepare`
+    is called before each turn: its processor time is nobody's."""
     for turn in range(turns + 1):
         shift = turn % len(modes)
+        prepare(turn)
         for mode in (*modes[shift:], *modes[:shift]):
             watch(f"{mode.rows} rows, turn {turn} of {turns}, {mode.name}")
             begun = time.process_time()
@@ -237,8 +240,14 @@ def compare(
         mine = [Mode(count, "off"), *(Mode(count, depth) for depth in depths), Mode(count, "auto")]
         for mode in mine:
             mode.temperature = 0.0 if texts is None else texts.temperature
+
+        def keep_prefixes(turn: int, count: int = count) -> None:
+            """Or the first mode of the turn would prefill for all."""
+            if texts is not None:
+                bench.engine_run(texts.prompts(count, turn), 1, "off")
+
         run(mine[-1], -1, 4 * tokens if texts is None else tokens)  # learns
-        in_turns(mine, turns, run, watch)
+        in_turns(mine, turns, run, watch, keep_prefixes)
         modes += mine
     return modes
 

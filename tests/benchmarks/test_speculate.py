@@ -19,9 +19,9 @@ def test_modes_run_in_turns_that_rotate_and_the_first_turn_does_not_count() -> N
         ran.append((turn, mode.name))
         return Measured(2.0 if mode.speculation == "auto" else 1.0, 8)
 
-    in_turns(modes, 2, run)
-    assert [name for turn, name in ran if turn == 0] == ["off", "2", "auto"]
-    assert [name for turn, name in ran if turn == 1] == ["2", "auto", "off"]
+    in_turns(modes, 2, run, prepare=lambda turn: ran.append((turn, "prepared")))
+    assert [name for turn, name in ran if turn == 0] == ["prepared", "off", "2", "auto"]
+    assert [name for turn, name in ran if turn == 1] == ["prepared", "2", "auto", "off"]
     assert modes[2].ratios == [2.0, 2.0] and modes[1].ratio == 1.0
     assert len(modes[0].cpu_ratios) == 2 and modes[0].cpu_ratio == 1.0
 
