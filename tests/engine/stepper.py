@@ -32,6 +32,7 @@ from paceline.models.loader import LoadedModel, load
 from paceline.types import Delta, Grammar, Prompt, RequestId, Sampling, SamplingTokens, Speculation, SpeculationMethod
 
 PADS_ALL = bool(os.environ.get("PACELINE_TEST_BUCKETS"))
+TRACES_ALL = bool(os.environ.get("PACELINE_TEST_TRACES"))
 counts_passes = pytest.mark.skipif(PADS_ALL, reason="counts the passes of exact shapes")
 BUCKETED = ["padded+buckets", "similar+buckets"]  # what `grouping` makes of these
 NO_TOKENS = SamplingTokens()
@@ -89,7 +90,7 @@ class Stepper:
         disk: Path | None = None,
         disk_limit: int = 1 << 30,
         features: int = 0,
-        traces: bool = False,
+        traces: bool | None = None,
         methods: tuple[SpeculationMethod, ...] = HEADED,
         proposers: Sequence[HostProposer] = (),
         draft: Path | str | None = None,
@@ -98,6 +99,7 @@ class Stepper:
         None: there is none. `disk`: where it writes behind the steps, and what an earlier stepper has `close`d there
         is known. `features`: bytes for pictures seen before. `methods`: who may draft, beside the head the
         `proposers`. `draft`: a draft model, which drafts instead of the head."""
+        traces = TRACES_ALL if traces is None else traces
         self.model = loaded(folder)
         no_head = self.model.head if isinstance(self.model.head, str) else None if draft is None else "a draft model"
         self.router = SpeculationPolicy(speculation, no_head, methods)

@@ -154,7 +154,9 @@ def test_a_conversation_goes_on_where_it_was(tiny: Tiny, family: str, mode: tupl
     turn = (*prompt, *first.tokens, *words(2, 10))
     second = ask(stepper, "second", turn)
     assert second.tokens == expected(folder, turn)
-    assert second.cached == len(prompt) + len(first.tokens) - 1  # its last token was never an input
+    # Its last token was never an input, or only of a step that ran ahead.
+    unread = len(prompt) + len(first.tokens) - second.cached
+    assert unread == 1 or (unread == 0 and stepper.runner.forward.traces)
     edited = (*SYSTEM, *words(3, 20))
     for name in ("edited", "edited again"):
         other = ask(stepper, name, edited, boundaries=(len(SYSTEM),))
