@@ -77,7 +77,8 @@ async def started(folder: Path, caplog: pytest.LogCaptureFixture, **fields: Any)
             runner = runtime.engine.core.runner
             traced = min(runner.forward.traced_calls, runner.prompts.traced_calls)
             stats = service.stats()
-    return Started(answers, stats, traced, [record.getMessage() for record in caplog.records])
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith("paceline")]
+    return Started(answers, stats, traced, ours)
 
 
 async def _answers(service: Service) -> list[list[int]]:
