@@ -26,6 +26,7 @@ from mlx_lm.models.qwen3_5 import GatedDeltaNet
 from mlx_lm.models.qwen3_next import Qwen3NextGatedDeltaNet
 from mlx_lm.models.rope_utils import DynamicNTKScalingRoPE, YarnRoPE
 
+from paceline import platform
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.kv_quantization import KVQuantization, Quantized, dense
 from paceline.cache.layers import AttentionCache, KeysOrValues, RaggedMask
@@ -310,8 +311,7 @@ def batched_attention(
             keys, values = dense(keys), dense(values)
             if keys.shape[2] > NEARBY_BLOCK * near:
                 return nearby_attention(queries, keys, values, near, scale, sinks)
-        if isinstance(mask, RaggedMask) or isinstance(keys, Quantized):
-            return attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
+        return attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
     return library_attention(queries, keys, values, cache=cache, scale=scale, mask=mask, sinks=sinks)
 
 
@@ -350,24 +350,33 @@ def attention(
                 queries, every_key, every_value, mask.ends, scale, window=mask.window, sinks=sinks
             )
         mask = mask.array()
-    return mx.fast.scaled_dot_product_attention(queries, every_key, every_value, scale=scale, mask=mask, sinks=sinks)
+    before = queries.shape[:3]
+    same = mask is None or (not isinstance(mask, str) and (mask.ndim < 3 or mask.shape[-3] == 1))  # for all heads
+    if same and sinks is None and platform.device_kind() == "cpu":
+        queries, mask = _side_by_side(queries, every_key.shape[1], mask)
+    output = mx.fast.scaled_dot_product_attention(queries, every_key, every_value, scale=scale, mask=mask, sinks=sinks)
+    return output.reshape(*before, -1)
+
+
+def _side_by_side(queries: mx.array, shared: int, mask: mx.array | None) -> tuple[mx.array, mx.array | None]:
+    """The queries that share a head of keys in one head: a CPU would read the keys again for each of them, and
+    quantized ones are repeated, in copies on some devices."""
+    rows, heads, width, size = queries.shape
+    if mask is not None and mask.shape[-2] > 1 and heads > shared:
+        mask = mx.concatenate([mask] * (heads // shared), axis=-2)
+    return queries.reshape(rows, shared, heads // shared * width, size), mask
 
 
 def _quantized_attention(queries: mx.array, keys: Quantized, values: Quantized, scale: float, mask: Any) -> mx.array:
-    """mlx-lm's, with the queries that share a head of keys side by side: it would repeat the keys for each, in copies
-    on some devices."""
-    rows, heads, width, size = queries.shape
-    shared = keys.parts[0].shape[1]
+    """mlx-lm's products of quantized arrays."""
+    before, form = queries.shape[:3], keys.form
     if isinstance(mask, RaggedMask):
         mask = mask.array()
-    if mask is not None and width > 1 and heads > shared:
-        mask = mx.concatenate([mask] * (heads // shared), axis=-2)
-    queries = queries.reshape(rows, shared, heads // shared * width, size)
-    form = keys.form
+    queries, mask = _side_by_side(queries, keys.parts[0].shape[1], mask)
     output: mx.array = base.quantized_scaled_dot_product_attention(
         queries, keys.parts, values.parts, scale, mask, group_size=form.group_size, bits=form.bits
     )
-    return output.reshape(rows, heads, width, -1)
+    return output.reshape(*before, -1)
 
 
 def _row_by_row(
