@@ -23,8 +23,6 @@ DEVICES = ("cuda", "metal")  # on a CPU the arithmetic takes the time, not the h
 TRACE_AFTER = 4  # steps of one shape before it is traced, where shapes are exact
 MOST_SHAPES = 1024  # traces kept; past that they are dropped, all of them
 
-KEEPS_COUNTS = True  # lengths stay on the device from step to step
-
 Function = Callable[[list[mx.array], Batch], list[mx.array]]
 Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what commits the pass
 
@@ -209,7 +207,7 @@ class Forward:
 class RowCounts:
     """Numbers of each row on the device, one more at each step: added there while the rows are the same.
 
-    On CUDA the first read of an array from Python is a page fault, by measurement 50 to 170 us of a step. MLX's
+    On CUDA the first read of an array from Python is a page fault, which takes up to 170 us of a step. MLX's
     allocator gives memory that the host has touched to kernels too, by its size: here it is one that no other array of
     a step has.
     """
@@ -222,7 +220,7 @@ class RowCounts:
 
     def __call__(self, numbers: Sequence[int]) -> mx.array:
         new = tuple(numbers)
-        if not KEEPS_COUNTS or len(new) > self.SIZE:
+        if len(new) > self.SIZE:
             return mx.array(new, dtype=mx.int32)
         more = tuple(now - before for now, before in zip(new, self._numbers, strict=False))
         if len(new) != len(self._numbers) or any(each not in (0, 1) for each in more):
