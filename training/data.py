@@ -40,8 +40,10 @@ from training import (
     wide_copy,
     wide_daily,
     wide_forms,
+    wide_intents,
     wide_keyed,
     wide_kinds,
+    wide_labels,
     wide_long,
     wide_near,
     wide_needs,
@@ -85,7 +87,8 @@ STAGES = {
         "tools": 0.4, "wide": 11.0, "wide_talk": 10.0, "common": 7.0, "wide_json": 4.0, "wide_keyed": 4.0,
         "wide_tools": 4.0, "wide_acts": 8.0, "wide_prompted": 5.0, "told_json": 8.0, "told_keyed": 11.0,
         "told_prompted": 6.0, "told_tools": 9.0, "wide_beyond": 8.5, "wide_daily": 8.5,
-        "wide_copy": 5.5, "wide_pick": 7.0, "wide_near": 3.7, "called_tools": 6.0, "called_json": 5.0},
+        "wide_copy": 5.5, "wide_pick": 7.0, "wide_near": 3.7, "called_tools": 7.5, "called_json": 5.0,
+        "intent_tools": 4.5, "intent_json": 3.5, "label_json": 4.5},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
@@ -147,8 +150,11 @@ DRAWS: dict[str, Draw] = {
     "wide_copy": lambda rng, split: wide_copy.draw(rng),
     "wide_pick": lambda rng, split: wide_pick.draw(rng),
     "wide_near": lambda rng, split: wide_near.draw(rng),
-    "called_tools": lambda rng, split: wide_calls.tool_call(rng),
+    "called_tools": lambda rng, split: wide_calls.draw(rng),
     "called_json": lambda rng, split: wide_calls.json_answer(rng),
+    "intent_tools": lambda rng, split: wide_intents.tool_call(rng),
+    "intent_json": lambda rng, split: wide_intents.json_answer(rng),
+    "label_json": lambda rng, split: wide_labels.json_answer(rng),
 }
 
 
@@ -396,12 +402,9 @@ def build(
         whole.extend(made)
         kinds += [KINDS.index(kind)] * len(made.tokens)
     name = stage if split == "train" else f"held_{stage}"
+    images = np.stack(shown) if shown else None
     entry = whole.write(
-        out / f"{name}-00.npz",
-        np.array(kinds, np.uint8),
-        np.stack(shown) if shown else None,
-        np.random.default_rng(seed),
-        compress,
+        out / f"{name}-00.npz", np.array(kinds, np.uint8), images, np.random.default_rng(seed), compress
     )
     tokens: dict[str, int] = {}
     for kind, made in stages:

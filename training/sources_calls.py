@@ -113,3 +113,64 @@ def _told(value: Any, text: str, schema: Json) -> bool:
     if isinstance(value, list):
         return bool(value) and all(_told(one, text, schema.get("items", {})) for one in value)
     return isinstance(value, str) and (value.lower() in text.lower() or value in schema.get("enum", ()))
+
+
+# -- several calls at once, and conversations
+
+MANY = (
+    "parallel",
+    "parallel_multiple",
+    "live_parallel",
+    "live_parallel_multiple",
+    "exec_parallel",
+    "exec_parallel_multiple",
+)
+TURNS = ("multi_turn_base",)
+
+
+def pick_many(folder: Path) -> list[Json]:
+    """`text`, `tools`, and the right `calls`, two to four of them."""
+    found = []
+    for name in MANY:
+        right = {line["id"]: line["ground_truth"] for line in _lines(folder, f"possible_answer/BFCL_v4_{name}.json")}
+        for line in _lines(folder, f"BFCL_v4_{name}.json"):
+            text = " ".join(line["question"][0][-1]["content"].split())
+            tools = [tool for tool in map(_tool, line["function"][:MOST_TOOLS]) if tool]
+            calls = [_call([one], text, tools) for one in right.get(line["id"], [])]
+            if text.isascii() and len(text) <= 420 and 2 <= len(calls) <= 4 and None not in calls:
+                found.append({"text": text, "tools": tools, "calls": calls})
+    return found
+
+
+def pick_turns(folder: Path) -> list[Json]:
+    """What is wanted in one turn of a conversation, if one call does it and its words tell all values."""
+    documents = folder / "bfcl_eval/data/multi_turn_func_doc"
+    files: dict[str, list[Json]] = {}
+    for path in sorted(documents.glob("*.json")):
+        told = map(json.loads, filter(str.strip, path.read_text(encoding="utf-8").splitlines()))
+        files[path.stem.replace("_", "")] = [tool for tool in map(_tool, told) if tool]
+    found: dict[str, Json] = {}
+    for name in TURNS:
+        right = {line["id"]: line["ground_truth"] for line in _lines(folder, f"possible_answer/BFCL_v4_{name}.json")}
+        for line in _lines(folder, f"BFCL_v4_{name}.json"):
+            for turn, calls in zip(line["question"], right.get(line["id"], []), strict=False):
+                text = " ".join(turn[-1]["content"].split()) if turn else ""
+                if not 12 <= len(text) <= LONGEST or not text.isascii() or len(calls) != 1:
+                    continue
+                for tools in files.values():
+                    called = _call(calls, text, tools)
+                    if called and all(_exact(value, text) for value in called["arguments"].values()):
+                        called["arguments"] = {key: _whole(value) for key, value in called["arguments"].items()}
+                        first = [tool for tool in tools if tool["name"] == called["name"]]
+                        others = [tool for tool in tools if tool not in first]
+                        found[text] = {"text": text, "tools": (first + others)[:MOST_TOOLS]} | called
+    return list(found.values())
+
+
+def _exact(value: Any, text: str) -> bool:
+    """Not only a choice or a part of a word, which in a conversation may come from what was said before."""
+    return not isinstance(value, str) or re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

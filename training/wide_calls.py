@@ -119,6 +119,56 @@ def tool_call(rng: Random) -> Chat:
     return Chat([Turn("user", text), answer], "called_tools", (), system(rng) if rng.random() < 0.2 else "", tools)
 
 
+# -- several calls at once
+
+
+@cache
+def several() -> list[Json]:
+    """The questions that want more than one call; without the examiner's names."""
+    path = records() / "calls_many.json"
+    every = json.loads(path.read_text()) if path.exists() else []
+    found = []
+    for one in every:
+        tools = [tool for tool in one["tools"] if not taken(_named(tool)) and not any(map(taken, tool["values"]))]
+        if {call["name"] for call in one["calls"]} <= {tool["name"] for tool in tools}:
+            found.append(one | {"tools": tools})
+    return found
+
+
+def many_calls(rng: Random) -> Chat:
+    """All calls that a question wants, in one answer."""
+    one = rng.choice(several())
+    text, tools = one["text"], {tool["name"]: tool for tool in one["tools"]}
+    calls = [(call["name"], dict(call["arguments"])) for call in one["calls"]]
+    every = [str(value) for _, values in calls for value in values.values()]
+    for name, values in calls:
+        for key, value in values.items():
+            new = _other(key, value, tools[name]["values"][key], text, rng) if rng.random() < 0.5 else value
+            if new != value and every.count(str(value)) == 1 and not any(str(new) in each for each in every):
+                text = re.sub(rf"\b{re.escape(str(value))}\b", lambda _, new=new: str(new), text)
+                values[key] = new
+                every.append(str(new))
+    described = rng.random() < 0.4
+    shown = {_named(tools[name]): _signature(tools[name], described) for name, _ in calls}
+    size = len(json.dumps(shown))
+    others = [*one["tools"], *(rng.choice(rng.choice(known()[0])["tools"]) for _ in range(rng.choice((0, 0, 1, 2))))]
+    for tool in others:
+        size += len(json.dumps(signature := _signature(tool, described)))
+        if size < MOST_SHOWN:
+            shown.setdefault(_named(tool), signature)
+    ordered = [
+        (_named(tools[name]), {key: values[key] for key in tools[name]["values"] if key in values})
+        for name, values in calls
+    ]
+    signatures = rng.sample(list(shown.values()), len(shown))
+    opening = system(rng) if rng.random() < 0.2 else ""
+    return Chat([Turn("user", text), Turn("assistant", calls=ordered)], "called_tools", (), opening, signatures)
+
+
+def draw(rng: Random) -> Chat:
+    return many_calls(rng) if several() and rng.random() < 0.2 else tool_call(rng)
+
+
 @dataclass(frozen=True)
 class CallForm(Form):
     """The values of one call, as JSON."""

@@ -40,6 +40,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     calls = [("Dig 3 down.", "dig", {"depth": 3}), ("Who sings?", "", {})]
     called = [{"text": text, "tools": [tool], "name": name, "arguments": given} for text, name, given in calls]
     (folder / "records" / "calls.json").write_text(json.dumps(called))
+    fan = {"name": "HassFanSetSpeed", "domain": "fan", "fixed": {}, "texts": ["turn {name} to {fan_speed:percentage}"]}
+    intents = [fan, fan | {"name": "sunset", "domain": "", "texts": ["when is sunset", "when is sunset in {location}"]}]
+    spoken = {"lists": {"fan_speed": {"range": [0, 100]}}, "intents": intents}
+    (folder / "records" / "intents.json").write_text(json.dumps(spoken))
+    place, person, firm = (
+        [("4", "number"), ("Oak St", "street")],
+        [("Al", "first"), ("Ox", "last")],
+        [("Zed", "company")],
+    )
+    labels = {"address": [place], "person": [person], "company": [firm]}
+    (folder / "records" / "labels.json").write_text(json.dumps(labels))
     found = [["The mill burned down in 1901.", "When did the mill burn?", "in 1901"]]
     questions = {"open": [["who won the cup"]], "found": found}
     (folder / "records" / "questions.json").write_text(json.dumps(questions))
