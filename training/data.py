@@ -40,14 +40,13 @@ from training import (
     wide_copy,
     wide_daily,
     wide_forms,
-    wide_intents,
     wide_keyed,
     wide_kinds,
-    wide_labels,
     wide_long,
     wide_near,
     wide_needs,
     wide_pairs,
+    wide_people,
     wide_pick,
     wide_pictures,
     wide_plain,
@@ -88,7 +87,7 @@ STAGES = {
         "wide_tools": 4.0, "wide_acts": 8.0, "wide_prompted": 5.0, "told_json": 8.0, "told_keyed": 11.0,
         "told_prompted": 6.0, "told_tools": 9.0, "wide_beyond": 8.5, "wide_daily": 8.5,
         "wide_copy": 5.5, "wide_pick": 7.0, "wide_near": 3.7, "called_tools": 7.5, "called_json": 5.0,
-        "intent_tools": 4.5, "intent_json": 3.5, "label_json": 4.5},
+        "people_tools": 7.0, "people_json": 11.0},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
@@ -152,9 +151,8 @@ DRAWS: dict[str, Draw] = {
     "wide_near": lambda rng, split: wide_near.draw(rng),
     "called_tools": lambda rng, split: wide_calls.draw(rng),
     "called_json": lambda rng, split: wide_calls.json_answer(rng),
-    "intent_tools": lambda rng, split: wide_intents.tool_call(rng),
-    "intent_json": lambda rng, split: wide_intents.json_answer(rng),
-    "label_json": lambda rng, split: wide_labels.json_answer(rng),
+    "people_tools": lambda rng, split: wide_people.tool_call(rng),
+    "people_json": lambda rng, split: wide_people.json_answer(rng),
 }
 
 

@@ -243,6 +243,7 @@ SOURCES = (
     Source("bfcl-eval", "pypi", "Apache-2.0", "what people ask of functions, with the right calls"),
     Source("home-assistant-intents", "pypi", "Apache-2.0", "what people say to their homes"),
     *(Source(f"ovos-skill-{name}", "pypi", licence, "what people say to an assistant") for name, licence in SKILLS),
+    Source("convlab", "pypi", "Apache-2.0", "what people say in booking", sources=True),
     Source("usaddress", "pypi", "MIT", "addresses with labelled parts", sources=True),
     Source("probablepeople", "pypi", "MIT", "names with labelled parts", sources=True),
     Source("emoji-datasource-google", "npm", "MIT (images Apache-2.0)", "emoji"),

@@ -28,7 +28,7 @@ def _entries(text: str, tag: str) -> list[Labelled]:
     for entry in re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL):
         parts: Labelled = []
         for label, word in re.findall(r"<(\w+)>([^<]*)</\1>", entry):
-            told = " ".join(html.unescape(word).split()).strip(' ,;()"')
+            told = " ".join(html.unescape(word).split()).strip(" ,;()'\"")
             name = JOINT.get(label, "?")
             if parts and parts[-1][1] == name:
                 parts[-1] = (f"{parts[-1][0]} {told}", name)

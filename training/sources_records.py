@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from training import pictures
 from training.sources import text_of
+from training.sources_booking import pick_booking
 from training.sources_calls import pick_calls, pick_many, pick_turns
 from training.sources_intents import pick_intents
 from training.sources_kinds import pick_kinds
@@ -167,6 +168,7 @@ def write_records(out: Path, folders: dict[str, Path]) -> None:
     called = folders["bfcl-eval"]
     (place / "calls.json").write_text(json.dumps(pick_calls(called) + pick_turns(called)))
     (place / "calls_many.json").write_text(json.dumps(pick_many(called)))
+    (place / "booking.json").write_text(json.dumps(pick_booking(folders["convlab"])))
     (place / "intents.json").write_text(json.dumps(pick_intents(folders)))
     labels = pick_labels(folders["usaddress"], folders["probablepeople"])
     (place / "labels.json").write_text(json.dumps(labels))

@@ -93,6 +93,11 @@ def _signature(tool: Json, described: bool) -> Json:
     }
 
 
+def signature(rng: Random) -> Json:
+    """Of any of the tools, to stand beside others."""
+    return _signature(rng.choice(rng.choice(known()[0])["tools"]), rng.random() < 0.4)
+
+
 def tool_call(rng: Random) -> Chat:
     right, none = known()
     one = rng.choice(none if rng.random() < 0.12 else right)
@@ -106,9 +111,9 @@ def tool_call(rng: Random) -> Chat:
     shown = {_named(first): _signature(first, described)}
     size = len(json.dumps(shown))
     for tool in others:
-        size += len(json.dumps(signature := _signature(tool, described)))
+        size += len(json.dumps(shape := _signature(tool, described)))
         if size < MOST_SHOWN:
-            shown.setdefault(_named(tool), signature)
+            shown.setdefault(_named(tool), shape)
     if one["name"]:
         text, values = asked(one, rng)
         order = [name for name in first["values"] if name in values]
@@ -153,9 +158,9 @@ def many_calls(rng: Random) -> Chat:
     size = len(json.dumps(shown))
     others = [*one["tools"], *(rng.choice(rng.choice(known()[0])["tools"]) for _ in range(rng.choice((0, 0, 1, 2))))]
     for tool in others:
-        size += len(json.dumps(signature := _signature(tool, described)))
+        size += len(json.dumps(shape := _signature(tool, described)))
         if size < MOST_SHOWN:
-            shown.setdefault(_named(tool), signature)
+            shown.setdefault(_named(tool), shape)
     ordered = [
         (_named(tools[name]), {key: values[key] for key in tools[name]["values"] if key in values})
         for name, values in calls

@@ -364,7 +364,7 @@ def tool_call(rng: Random) -> Chat:
         shown.pop(calls[0][0])
         answer = Turn("assistant", wide_choose.NONE)
     signatures = rng.sample(list(shown.values()), len(shown))
-    return Chat([Turn("user", text), answer], "intent_tools", (), system(rng) if rng.random() < 0.2 else "", signatures)
+    return Chat([Turn("user", text), answer], "people_tools", (), system(rng) if rng.random() < 0.2 else "", signatures)
 
 
 def _tool_name(tool: Tool, style: int, rng: Random) -> str:

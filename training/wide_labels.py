@@ -27,7 +27,7 @@ Parts = list[tuple[str, str]]
 NAMES = {
     "number": "house_number street_number building_number house_no", "street": "street street_name road thoroughfare", "city": "city town municipality place",
     "state": "state us_state state_code province", "zip": "zip zip_code postal_code postcode", "country": "country nation", "unit": "unit apartment suite unit_number apt",
-    "building": "building building_name landmark", "floor": "floor department sub_unit section", "box": "po_box box box_number mailbox", "recipient": "recipient addressee attention care_of",
+    "building": "building building_name landmark", "floor": "department sub_unit section", "box": "po_box box box_number mailbox", "recipient": "recipient addressee attention care_of",
     "first": "first_name given_name forename firstname", "last": "last_name surname family_name lastname", "middle": "middle_name middle second_name",
     "title": "title prefix salutation honorific", "suffix": "suffix name_suffix", "nickname": "nickname called alias short_name",
     "company": "company firm business organization employer", "form": "legal_form company_type legal_type", "branch": "branch chapter local_branch",

@@ -44,6 +44,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     intents = [fan, fan | {"name": "sunset", "domain": "", "texts": ["when is sunset", "when is sunset in {location}"]}]
     spoken = {"lists": {"fan_speed": {"range": [0, 100]}}, "intents": intents}
     (folder / "records" / "intents.json").write_text(json.dumps(spoken))
+    asked = {"domain": "taxi", "deed": "inform", "slots": ["dest"], "texts": ["I need a taxi to {dest}."]}
+    told = {"domain": "booking", "deed": "book", "slots": ["ref"], "texts": ["The reference is {ref}."]}
+    booking = {"asked": [asked], "told": [told], "values": {}}
+    (folder / "records" / "booking.json").write_text(json.dumps(booking))
     place, person, firm = (
         [("4", "number"), ("Oak St", "street")],
         [("Al", "first"), ("Ox", "last")],

@@ -14,7 +14,8 @@ import pytest
 
 pytest.importorskip("tokenizers")
 
-from training import wide_calls, wide_intents, wide_labels
+from training import wide_booking, wide_calls, wide_intents, wide_labels
+from training.sources_booking import pick_booking
 from training.sources_calls import pick_many, pick_turns
 from training.sources_intents import SKILLS, pick_intents, ways
 from training.sources_labels import pick_labels
@@ -46,11 +47,23 @@ PEOPLE = """<NameCollection><Name><GivenName>Ada</GivenName> <Surname>Quill</Sur
 <Name><GivenName>Bo</GivenName></Name></NameCollection>"""
 FIRMS = """<NameCollection><Name><CorporationName>tin</CorporationName> <CorporationName>&amp; co</CorporationName>
 <CorporationLegalType>ltd.</CorporationLegalType></Name></NameCollection>"""
+ASKED = {
+    "Hotel-Inform": {"Stars;Stay;": ["I ' m after a #HOTEL-INFORM-STARS# star hotel for #HOTEL-INFORM-STAY# nights ."]},
+    "Taxi-Inform": {
+        "Dest;Leave;": [
+            "A taxi to #TAXI-INFORM-DEST# at #TAXI-INFORM-LEAVE# , please",
+            "A taxi to #TAXI-INFORM-DEST# at #TAXI-INFORM-LEAVE# or 6 pm",  # a value that is no slot
+            "I must arrive in #TAXI-INFORM-DEST# by #TAXI-INFORM-LEAVE# .",  # a slot that is another
+        ]
+    },
+    "Taxi-Request": {"Car;": ["Which car is it ?"]},
+}
+ANSWERED = {"Train-Inform": {"Id;Time;": ["Train #TRAIN-INFORM-ID# needs #TRAIN-INFORM-TIME# ."]}}
 
 
 @pytest.fixture
 def packages(tmp_path: Path) -> dict[str, Path]:
-    folders = {name: tmp_path / name for name in ("home-assistant-intents", *SKILLS, "labels", "bfcl-eval")}
+    folders = {name: tmp_path / name for name in ("home-assistant-intents", *SKILLS, "labels", "bfcl-eval", "convlab")}
     skill = folders["ovos-skill-parrot"] / "parrot/locale/en-us"
     files = {
         folders["home-assistant-intents"] / "home_assistant_intents/data/en.json": json.dumps(HOME),
@@ -60,6 +73,12 @@ def packages(tmp_path: Path) -> dict[str, Path]:
         folders["labels"] / "p-1/name_data/labeled/person_labeled.xml": PEOPLE,
         folders["labels"] / "p-1/name_data/labeled/company_labeled.xml": FIRMS,
     }
+    root = folders["convlab"] / "convlab-1/convlab"
+    values = {"restaurant": {"name": ["x"], "food": ["y"]}, "hotel": {"name": ["z"]}}
+    values |= {"attraction": {"name": ["v"], "type": ["do n't care"]}, "hospital": {"department": ["w"]}}
+    files[root / "nlg/template/multiwoz/auto_user_template_nlg.json"] = json.dumps(ASKED)
+    files[root / "nlg/template/multiwoz/auto_system_template_nlg.json"] = json.dumps(ANSWERED)
+    files[root / "e2e/damd/multiwoz/db/value_set_processed.json"] = json.dumps(values)
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -71,8 +90,9 @@ def recorded(packages: dict[str, Path], data: Path, tmp_path: Path, monkeypatch:
     shutil.copytree(data / "records", tmp_path / "records")
     (tmp_path / "records/intents.json").write_text(json.dumps(pick_intents(packages)))
     (tmp_path / "records/labels.json").write_text(json.dumps(pick_labels(packages["labels"], packages["labels"])))
+    (tmp_path / "records/booking.json").write_text(json.dumps(pick_booking(packages["convlab"])))
     monkeypatch.setenv("TRAINING_DATA", str(tmp_path))
-    kept = (wide_intents.known, wide_intents._named, wide_labels.known, wide_labels.pool, wide_labels._called)
+    kept = (wide_intents.known, wide_labels.known, wide_labels.pool, wide_booking.known, wide_booking._pool)
     for cached in kept:
         cached.cache_clear()
     yield
@@ -150,6 +170,33 @@ def test_every_part_stands_in_the_text() -> None:
         asked = "".join(turn.text for turn in chat.turns if turn.role == "user").lower()
         assert all(value is None or value.lower() in asked for value in leaves(answer))
     assert len(keys) > 10
+
+
+def test_sentences_that_say_what_their_slots_are_for(packages: dict[str, Path]) -> None:
+    found = pick_booking(packages["convlab"])
+    texts = {one["domain"]: one["texts"] for one in (*found["asked"], *found["told"])}
+    assert texts == {
+        "hotel": ["I'm after a {stars} star hotel for {stay} nights."],
+        "taxi": ["A taxi to {dest} at {leave}, please"],
+        "train": ["Train {id} needs {time}."],
+    }
+    assert found["values"]["attraction type"] == []
+
+
+@pytest.mark.usefixtures("recorded")
+def test_bookings_as_calls_and_as_json() -> None:
+    rng, names = Random(4), set()
+    for _ in range(150):
+        chat = wide_booking.tool_call(rng)
+        shown = {tool["function"]["name"]: tool["function"]["parameters"] for tool in chat.tools}
+        ((name, arguments),) = chat.turns[1].calls
+        names.add(name)
+        assert set(arguments) <= set(shown[name]["properties"])
+        assert all(str(value) in chat.turns[0].text for value in arguments.values())
+        chat = wide_booking.json_answer(rng)
+        asked = "".join(turn.text for turn in chat.turns if turn.role == "user").lower()
+        assert all(value is None or str(value).lower() in asked for value in leaves(said(chat.turns[-1].text)))
+    assert len(names) > 3
 
 
 def test_several_calls_and_turns_of_conversations(packages: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,78 @@
+"""What people asked for and were told about hotels, tables, trains and taxis: MultiWOZ's sentences, with open slots."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from random import Random
+from typing import Any
+
+Json = dict[str, Any]
+USER, SYSTEM = 220, 50  # sentences for one set of slots
+SLOT = re.compile(r"#([A-Z]+)-([A-Z]+)-([A-Z]+)#")
+TOLD = ("Inform", "Recommend", "Book", "OfferBook", "OfferBooked")
+
+
+def _tidy(text: str) -> str:
+    """Text without the spaces that a tokenizer put between words and signs."""
+    text = re.sub(r" ?' ?(m|s|d|ve|re|ll)\b", r"'\1", " ".join(text.split()))
+    text = re.sub(r" n't\b", "n't", text)
+    text = re.sub(r" ([.,;:!?)])", r"\1", text)
+    return re.sub(r"(\() ", r"\1", re.sub(r"(?<=[a-z]) - (?=[a-z])", "-", text))
+
+
+def _right(text: str, slots: list[str]) -> bool:
+    """Whether it says what its slots are for: one slot is often taken for another, and values are left in the text."""
+    if re.search(r"\d", SLOT.sub("", text)) or not text.isascii() or not 4 <= len(text.split()) <= 30:
+        return False
+    lower = text.lower()
+    if "arrive" in slots and not re.search(
+        r"arriv|get (me )?(there|to|in)|there by|reach|by #[a-z]+-[a-z]+-arrive", lower
+    ):
+        return False
+    if "leave" in slots and ("arriv" in lower or "there by" in lower) and "arrive" not in slots:
+        return False
+    if re.search(r"choice# #\w+-\w+-area", lower):
+        return False
+    return not ("stay" in slots and not re.search(r"night|day|stay", lower))
+
+
+def pick_booking(folder: Path) -> Json:
+    """`asked` and `told`: domain, slots, sentences with `{slot}`. `values`: what stood in some of the slots."""
+    (root,) = folder.glob("*/convlab")
+    found: Json = {"asked": [], "told": []}
+    for kind, side, acts, most in (("asked", "user", ("Inform",), USER), ("told", "system", TOLD, SYSTEM)):
+        path = root / f"nlg/template/multiwoz/auto_{side}_template_nlg.json"
+        for act, sets in json.loads(path.read_text(encoding="utf-8")).items():
+            domain, _, deed = act.lower().partition("-")
+            if deed not in [one.lower() for one in acts]:
+                continue
+            for sentences in sets.values():
+                grouped: dict[tuple[str, ...], list[str]] = {}
+                for sentence in sentences:
+                    slots = [slot.lower() for _, _, slot in SLOT.findall(sentence)]
+                    if slots and len(set(slots)) == len(slots) and _right(_tidy(sentence), slots):
+                        text = SLOT.sub(lambda one: f"{{{one[3].lower()}}}", _tidy(sentence))
+                        grouped.setdefault(tuple(sorted(slots)), []).append(text)
+                for slots_, texts in grouped.items():
+                    texts = list(dict.fromkeys(texts))
+                    Random(1).shuffle(texts)
+                    found[kind].append({"domain": domain, "deed": deed, "slots": slots_, "texts": texts[:most]})
+    values = json.loads((root / "e2e/damd/multiwoz/db/value_set_processed.json").read_text(encoding="utf-8"))
+    wanted = {
+        "restaurant": ("name", "food"),
+        "hotel": ("name",),
+        "attraction": ("name", "type"),
+        "hospital": ("department",),
+    }
+    found["values"] = {
+        f"{domain} {slot}": [
+            text
+            for text in map(_tidy, values[domain][slot])
+            if text.isascii() and len(text) < 32 and not re.search(r"care|\||/", text)
+        ]
+        for domain, slots_ in wanted.items()
+        for slot in slots_
+    }
+    return found
