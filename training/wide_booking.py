@@ -230,7 +230,7 @@ def form(rng: Random) -> BookingForm:
     wanted = wanted[: rng.randint(1, len(wanted))] if rng.random() < 0.2 else wanted
     values = {called[slot]: _schema(slot) for slot in wanted}
     pairs = tuple((slot, called[slot]) for slot in wanted)
-    title = rng.choice(TITLES.get(domain, "Entry").split())
+    title = rng.choice([one for one in TITLES.get(domain, "Entry").split() if not taken(one)] or ["Entry"])
     return BookingForm(title, values, None, {}, (), key, tuple(known()[kind][key]), pairs)
 
 

@@ -417,9 +417,8 @@ def form(rng: Random, chosen: bool, exact: bool) -> IntentForm:
         rng.shuffle(enum)
         values = {key: {"type": "string", "enum": list(dict.fromkeys(enum))}} | values
     order = list(values) if rng.random() < 0.5 else rng.sample(list(values), len(values))
-    title = (
-        "".join(map(capital, first.names[0].split("_"))) if not chosen else rng.choice(("Command", "Request", "Wish"))
-    )
+    spoken = [one for one in ("Command", "Request", "Wish") if not taken(one)] or ["Order"]
+    title = rng.choice(spoken) if chosen else "".join(map(capital, first.names[0].split("_")))
     shown = {name: values[name] for name in order}
     return IntentForm(title, shown, None, {}, (), tuple(named), tuple(names.items()), key, exact)
 

@@ -195,7 +195,8 @@ def form(rng: Random) -> LabelForm:
     named = {part: wide_kinds.styled(rng.choice(_called(part)), style) for part in have}
     if len(set(named.values())) < len(named):
         return form(rng)
-    title = rng.choice(TITLES["a" if kind is WHERE else "p" if kind is WHO else "b"])
+    titles = TITLES["a" if kind is WHERE else "p" if kind is WHO else "b"]
+    title = rng.choice([one for one in titles if not taken(one)] or ["Entry"])
     slots = set(re.findall(r"\{[apc]\}", frame))
     frames = tuple(one for one in kind if set(re.findall(r"\{[apc]\}", one)) == slots)
     values: dict[str, Json] = {name: {"type": "string"} for name in named.values()}
