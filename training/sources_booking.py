@@ -17,7 +17,7 @@ TOLD = ("Inform", "Recommend", "Book", "OfferBook", "OfferBooked")
 def _tidy(text: str) -> str:
     """Text without the spaces that a tokenizer put between words and signs."""
     text = re.sub(r" ?' ?(m|s|d|ve|re|ll)\b", r"'\1", " ".join(text.split()))
-    text = re.sub(r" n't\b", "n't", text)
+    text = re.sub(r" n't\b", "n't", text).replace(" ' ", "' ")
     text = re.sub(r" ([.,;:!?)])", r"\1", text)
     return re.sub(r"(\() ", r"\1", re.sub(r"(?<=[a-z]) - (?=[a-z])", "-", text))
 
@@ -25,6 +25,8 @@ def _tidy(text: str) -> str:
 def _right(text: str, slots: list[str]) -> bool:
     """Whether it says what its slots are for: one slot is often taken for another, and values are left in the text."""
     if re.search(r"\d", SLOT.sub("", text)) or not text.isascii() or not 4 <= len(text.split()) <= 30:
+        return False
+    if re.search(r"\ban? an?\b", text):
         return False
     lower = text.lower()
     if "arrive" in slots and not re.search(

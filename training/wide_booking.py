@@ -116,7 +116,7 @@ def _value(slot: str, domain: str, rng: Random) -> Any:
     if slot == "type":
         return rng.choice(("hotel", "guest house", "hostel", "inn")) if domain == "hotel" else rng.choice(KINDS)
     if slot == "car":
-        return f"{rng.choice(facts.RICH_COLOURS)} {rng.choice(CARS)}"
+        return f"{wide.colour(rng)} {rng.choice(CARS)}"
     if slot == "post":
         return (
             "".join(rng.choice("abcdeglnprs") for _ in "ab")
@@ -151,9 +151,10 @@ def _filled(text: str, domain: str, slots: tuple[str, ...], rng: Random) -> tupl
 
 
 def _key(kind: str, rng: Random) -> Key:
-    """Every domain as often as the others, and more slots rather than few."""
+    """A domain by how many sets of slots it has, and more slots rather than few."""
     many = known()[kind]
-    domain = rng.choice(sorted({key[0] for key in many}))
+    domains = sorted({key[0] for key in many})
+    domain = rng.choices(domains, [sum(key[0] == one for key in many) ** 0.5 for one in domains])[0]
     keys = [key for key in many if key[0] == domain]
     keys = rng.sample(keys, min(3, len(keys)))
     return max(keys, key=lambda key: len(key[1])) if rng.random() < 0.6 else keys[0]
