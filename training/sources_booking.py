@@ -10,6 +10,7 @@ from typing import Any
 
 Json = dict[str, Any]
 USER, SYSTEM = 220, 50  # sentences for one set of slots
+PARTED = 400  # thanks, and goodbyes
 SLOT = re.compile(r"#([A-Z]+)-([A-Z]+)-([A-Z]+)#")
 TOLD = ("Inform", "Recommend", "Book", "OfferBook", "OfferBooked")
 
@@ -41,7 +42,7 @@ def _right(text: str, slots: list[str]) -> bool:
 
 
 def pick_booking(folder: Path) -> Json:
-    """`asked` and `told`: domain, slots, sentences with `{slot}`. `values`: what stood in some of the slots."""
+    """`asked` and `told`: domain, slots, sentences with `{slot}`. `values`: what stood in some. `thanks`, `bye`."""
     (root,) = folder.glob("*/convlab")
     found: Json = {"asked": [], "told": []}
     for kind, side, acts, most in (("asked", "user", ("Inform",), USER), ("told", "system", TOLD, SYSTEM)):
@@ -61,6 +62,14 @@ def pick_booking(folder: Path) -> Json:
                     texts = list(dict.fromkeys(texts))
                     Random(1).shuffle(texts)
                     found[kind].append({"domain": domain, "deed": deed, "slots": slots_, "texts": texts[:most]})
+    said = json.loads((root / "nlg/template/multiwoz/auto_user_template_nlg.json").read_text(encoding="utf-8"))
+    for name, act, has, never in (("thanks", "thank", "thank|apprecia", "bye|night"), ("bye", "bye", "bye", "$^")):
+        texts = [_tidy(text) for many in said.get(f"general-{act}", {}).values() for text in many]
+        texts = [text for text in texts if text.isascii() and len(text.split()) < 13 and not re.search(r"[\d#?]", text)]
+        kept = [text for text in texts if re.search(has, text.lower()) and not re.search(never, text.lower())]
+        found[name] = sorted(set(kept))
+        Random(1).shuffle(found[name])
+        del found[name][PARTED:]
     values = json.loads((root / "e2e/damd/multiwoz/db/value_set_processed.json").read_text(encoding="utf-8"))
     wanted = {
         "restaurant": ("name", "food"),

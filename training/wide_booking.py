@@ -72,9 +72,25 @@ def known() -> dict[str, dict[Key, list[str]]]:
 
 @cache
 def _pool() -> dict[str, list[str]]:
+    """Values by domain and slot; what people say in the end."""
     path = records() / "booking.json"
-    found: dict[str, list[str]] = json.loads(path.read_text())["values"] if path.exists() else {}
+    read = json.loads(path.read_text()) if path.exists() else {"values": {}}
+    parted = {name: [text for text in read.get(name, []) if not held_phrase(text)] for name in ("thanks", "bye")}
+    found: dict[str, list[str]] = read["values"] | parted
     return found
+
+
+PARTING = {"thanks": "You are welcome!", "bye": "Goodbye! Have a nice day."}
+
+
+def _parting(rng: Random) -> list[Turn]:
+    """The tool has answered, and the user says thanks or goodbye."""
+    name = rng.choice(("thanks", "thanks", "bye"))
+    turns = [Turn("tool", json.dumps(rng.choice(({"status": "ok"}, {"ok": True}, {"result": "done"}))))]
+    turns.append(Turn("assistant", "It is done."))
+    return (
+        [*turns, Turn("user", rng.choice(_pool()[name])), Turn("assistant", PARTING[name])] if _pool()[name] else turns
+    )
 
 
 @cache
@@ -207,7 +223,8 @@ def tool_call(rng: Random) -> Chat:
     given = {called[slot]: value for slot, value in values.items()}
     answer = Turn("assistant", calls=[(name, {key: given[key] for key in order if key in given})])
     signatures = rng.sample(list(shown.values()), len(shown))
-    return Chat([Turn("user", text), answer], "people_tools", (), system(rng) if rng.random() < 0.2 else "", signatures)
+    turns = [Turn("user", text), answer, *(_parting(rng) if rng.random() < 0.15 else ())]
+    return Chat(turns, "people_tools", (), system(rng) if rng.random() < 0.2 else "", signatures)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ ASKED = {
             "I must arrive in #TAXI-INFORM-DEST# by #TAXI-INFORM-LEAVE# .",  # a slot that is another
         ]
     },
+    "general-thank": {"none;": ["Thank you , that 's it .", "Thanks , any for 6 ?"]},
     "Taxi-Request": {"Car;": ["Which car is it ?"]},
 }
 ANSWERED = {"Train-Inform": {"Id;Time;": ["Train #TRAIN-INFORM-ID# needs #TRAIN-INFORM-TIME# ."]}}
@@ -181,6 +182,7 @@ def test_sentences_that_say_what_their_slots_are_for(packages: dict[str, Path]) 
         "train": ["Train {id} needs {time}."],
     }
     assert found["values"]["attraction type"] == []
+    assert (found["thanks"], found["bye"]) == (["Thank you, that's it."], [])
 
 
 @pytest.mark.usefixtures("recorded")
@@ -191,6 +193,7 @@ def test_bookings_as_calls_and_as_json() -> None:
         shown = {tool["function"]["name"]: tool["function"]["parameters"] for tool in chat.tools}
         ((name, arguments),) = chat.turns[1].calls
         names.add(name)
+        assert chat.turns[-1].text in ("", "It is done.", "You are welcome!")
         assert set(arguments) <= set(shown[name]["properties"])
         assert all(str(value) in chat.turns[0].text for value in arguments.values())
         chat = wide_booking.json_answer(rng)
