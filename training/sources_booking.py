@@ -12,6 +12,10 @@ Json = dict[str, Any]
 USER, SYSTEM = 220, 50  # sentences for one set of slots
 PARTED = 400  # thanks, and goodbyes
 SLOT = re.compile(r"#([A-Z]+)-([A-Z]+)-([A-Z]+)#")
+LEFT = re.compile(  # values that are no slot: a call would have to have them
+    r"\b((mon|tues|wednes|thurs|fri|satur|sun)day|thurs|tomorrow|today|tonight|two|three|four|five|six|seven|eight|nine|ten"
+    r"|cheap|moderate(ly)?|expensive|north|south|east|west|centre|center|not an?|noon|midnight)\b"
+)
 TOLD = ("Inform", "Recommend", "Book", "OfferBook", "OfferBooked")
 
 
@@ -36,7 +40,7 @@ def _right(text: str, slots: list[str]) -> bool:
         return False
     if "leave" in slots and ("arriv" in lower or "there by" in lower) and "arrive" not in slots:
         return False
-    if re.search(r"choice# #\w+-\w+-area", lower):
+    if re.search(r"choice# #\w+-\w+-area|\bfrom (the )?#\w+-\w+-dest#|\bto (the )?#\w+-\w+-depart#", lower):
         return False
     return not ("stay" in slots and not re.search(r"night|day|stay", lower))
 
@@ -45,6 +49,9 @@ def pick_booking(folder: Path) -> Json:
     """`asked` and `told`: domain, slots, sentences with `{slot}`. `values`: what stood in some. `thanks`, `bye`."""
     (root,) = folder.glob("*/convlab")
     found: Json = {"asked": [], "told": []}
+    values = json.loads((root / "e2e/damd/multiwoz/db/value_set_processed.json").read_text(encoding="utf-8"))
+    named = {one for domain, slot in (("restaurant", "food"), ("train", "departure")) for one in values[domain][slot]}
+    left = re.compile(rf"{LEFT.pattern}|\b({'|'.join(map(re.escape, sorted(named)))})\b")
     for kind, side, acts, most in (("asked", "user", ("Inform",), USER), ("told", "system", TOLD, SYSTEM)):
         path = root / f"nlg/template/multiwoz/auto_{side}_template_nlg.json"
         for act, sets in json.loads(path.read_text(encoding="utf-8")).items():
@@ -55,6 +62,8 @@ def pick_booking(folder: Path) -> Json:
                 grouped: dict[tuple[str, ...], list[str]] = {}
                 for sentence in sentences:
                     slots = [slot.lower() for _, _, slot in SLOT.findall(sentence)]
+                    if kind == "asked" and left.search(SLOT.sub("", sentence).lower()):
+                        continue
                     if slots and len(set(slots)) == len(slots) and _right(_tidy(sentence), slots):
                         text = SLOT.sub(lambda one: f"{{{one[3].lower()}}}", _tidy(sentence))
                         grouped.setdefault(tuple(sorted(slots)), []).append(text)
@@ -70,7 +79,6 @@ def pick_booking(folder: Path) -> Json:
         found[name] = sorted(set(kept))
         Random(1).shuffle(found[name])
         del found[name][PARTED:]
-    values = json.loads((root / "e2e/damd/multiwoz/db/value_set_processed.json").read_text(encoding="utf-8"))
     wanted = {
         "restaurant": ("name", "food"),
         "hotel": ("name",),

@@ -53,6 +53,9 @@ ASKED = {
         "Dest;Leave;": [
             "A taxi to #TAXI-INFORM-DEST# at #TAXI-INFORM-LEAVE# , please",
             "A taxi to #TAXI-INFORM-DEST# at #TAXI-INFORM-LEAVE# or 6 pm",  # a value that is no slot
+            "A taxi to #TAXI-INFORM-DEST# at #TAXI-INFORM-LEAVE# on Monday",
+            "A taxi from Upton to #TAXI-INFORM-DEST# at #TAXI-INFORM-LEAVE# , please",
+            "From #TAXI-INFORM-DEST# at #TAXI-INFORM-LEAVE# , please",
             "I must arrive in #TAXI-INFORM-DEST# by #TAXI-INFORM-LEAVE# .",  # a slot that is another
         ]
     },
@@ -77,6 +80,7 @@ def packages(tmp_path: Path) -> dict[str, Path]:
     root = folders["convlab"] / "convlab-1/convlab"
     values = {"restaurant": {"name": ["x"], "food": ["y"]}, "hotel": {"name": ["z"]}}
     values |= {"attraction": {"name": ["v"], "type": ["do n't care"]}, "hospital": {"department": ["w"]}}
+    values |= {"train": {"departure": ["upton"]}}
     files[root / "nlg/template/multiwoz/auto_user_template_nlg.json"] = json.dumps(ASKED)
     files[root / "nlg/template/multiwoz/auto_system_template_nlg.json"] = json.dumps(ANSWERED)
     files[root / "e2e/damd/multiwoz/db/value_set_processed.json"] = json.dumps(values)
