@@ -33,16 +33,16 @@ def _right(text: str, slots: list[str]) -> bool:
         return False
     if re.search(r"\ban? an?\b", text):
         return False
-    lower = text.lower()
-    if "arrive" in slots and not re.search(
-        r"arriv|get (me )?(there|to|in)|there by|reach|by #[a-z]+-[a-z]+-arrive", lower
-    ):
+    lower, bare = text.lower(), SLOT.sub("", text).lower()
+    arriving = re.search(r"arriv|get (me )?(there|to|in)|there by|reach", bare)
+    if "arrive" in slots and not (arriving or re.search(r"by #\w+-\w+-arrive", lower)):
         return False
-    if "leave" in slots and ("arriv" in lower or "there by" in lower) and "arrive" not in slots:
+    if "leave" in slots and ("arriv" in bare or "there by" in bare) and "arrive" not in slots:
         return False
-    if re.search(r"choice# #\w+-\w+-area|\bfrom (the )?#\w+-\w+-dest#|\bto (the )?#\w+-\w+-depart#", lower):
+    swapped = r"\b(from|leave|leaving|depart|departing) (the )?#\w+-\w+-dest#|\bto (the )?#\w+-\w+-depart#"
+    if re.search(rf"choice# #\w+-\w+-area|{swapped}", lower):
         return False
-    return not ("stay" in slots and not re.search(r"night|day|stay", lower))
+    return not ("stay" in slots and not re.search(r"night|days|stay", bare))
 
 
 def pick_booking(folder: Path) -> Json:
