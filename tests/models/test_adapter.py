@@ -1,14 +1,18 @@
-"""The attention call that models are given: the library's, but where rows look only nearby."""
+"""The attention call that models are given: the library's, but where rows look only nearby, or heads share keys."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
 from mlx_lm.models import llama
 
+from paceline import platform
 from paceline.models import adapter
 
+ROWS, HEADS, SHARED, LENGTH, SIZE = 2, 6, 2, 40, 16
 NEAR = 4
 BLOCK = adapter.NEARBY_BLOCK * NEAR
 
@@ -55,3 +59,42 @@ def test_models_call_it_once_it_is_installed_however_often() -> None:
     adapter.install_attention()
     adapter.install_attention()
     assert llama.scaled_dot_product_attention is adapter.batched_attention
+
+
+def masks(width: int) -> dict[str, Any]:
+    seen = normal(ROWS, HEADS, width, LENGTH) > -1
+    return {
+        "none": None,
+        "causal": "causal",
+        "one": seen[0, 0],
+        "rows": seen[:, :1],
+        "rows, all tokens": seen[:, :1, :1],
+        "heads": seen,
+        "added": mx.where(seen[:, :1], 0.0, -5.0),
+    }
+
+
+@pytest.mark.parametrize("width", [1, 5])
+@pytest.mark.parametrize("name", masks(1))
+@pytest.mark.parametrize("sinks", [False, True])
+def test_shared_keys_are_attended_as_by_mlx(name: str, width: int, sinks: bool) -> None:
+    queries, keys, values = (normal(ROWS, n, w, SIZE) for n, w in ((HEADS, width), (SHARED, LENGTH), (SHARED, LENGTH)))
+    more = {"scale": 0.2, "mask": masks(width)[name], "sinks": normal(1, 1, HEADS)[0, 0] if sinks else None}
+    found = adapter.attention(queries, keys, values[..., :8], **more)
+    expected = mx.fast.scaled_dot_product_attention(queries, keys, values[..., :8], **more)
+    assert found.shape == expected.shape == (ROWS, HEADS, width, 8)
+    assert mx.allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "heads"), [("cpu", SHARED), ("metal", HEADS), ("cuda", HEADS)])
+def test_a_cpu_reads_shared_keys_once(monkeypatch: pytest.MonkeyPatch, kind: str, heads: int) -> None:
+    seen = []
+
+    def watched(queries: mx.array, *rest: Any, **more: Any) -> mx.array:
+        seen.append(queries.shape[1])
+        return queries
+
+    monkeypatch.setattr(mx.fast, "scaled_dot_product_attention", watched)
+    monkeypatch.setattr(platform, "device_kind", lambda: kind)
+    adapter.attention(normal(1, HEADS, 1, 8), normal(1, SHARED, 4, 8), normal(1, SHARED, 4, 8), scale=1.0, mask=None)
+    assert seen == [heads]
