@@ -166,7 +166,8 @@ def test_how_often_a_token_brings_the_first_occurrence_is_learnt_and_worth_waiti
     assert proposer.offer(row) is None, "what is hoped for is not drafted"
     for token in range(1000, 1000 + QUIET // 2):
         row.generated.append(token)
-    assert proposer.peek(row) is None or proposer.peek(row).rates[0] < waited.rates[0]  # type: ignore[union-attr]
+    later = proposer.peek(row)
+    assert later is not None and later.rates[0] < waited.rates[0]
 
 
 def test_an_answer_that_begins_within_a_repetition_has_not_found_it() -> None:
