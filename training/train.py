@@ -211,8 +211,12 @@ class Run:
 
     def phase(self, phase: dict[str, Any], until: float, save: Save | None = None, every: float = 1e9) -> None:
         """`save` is called every so many seconds."""
-        self.use(self.data / phase.get("data", ""))
         groups = phase["groups"]
+        folder = self.data / phase.get("data", "")
+        if self.steps and not made(folder, [name for group in groups for name in group["files"]]):
+            print(f"{folder} is not made: on with the rows there are", flush=True)
+            folder = self.folder
+        self.use(folder)
         ready = [self.group(group) for group in groups]
         optimizer = self.trainer.optimizer
         for group, (recorded, sampler) in zip(groups, ready, strict=True):

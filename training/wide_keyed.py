@@ -42,7 +42,7 @@ TYPES = {
 
 
 def _type(schema: dict[str, Any], rng: Random) -> str:
-    return "one of " + ", ".join(schema["enum"]) if "enum" in schema else rng.choice(TYPES[schema["type"]])
+    return "one of " + ", ".join(map(str, schema["enum"])) if "enum" in schema else rng.choice(TYPES[schema["type"]])
 
 
 def keys(one: Form, rng: Random) -> str:

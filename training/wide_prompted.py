@@ -248,7 +248,7 @@ def _sketch(one: Form, rng: Random) -> str:
         rows = []
         for name, schema in one.values.items():
             kind = (
-                " | ".join(f'"{text}"' for text in schema["enum"])
+                " | ".join(map(json.dumps, schema["enum"]))
                 if "enum" in schema
                 else TYPES.get(schema["type"], "string[]")
             )
@@ -264,11 +264,12 @@ def _sketch(one: Form, rng: Random) -> str:
         return f"class {one.name}(BaseModel):\n" + "\n".join(rows)
     if draw == 2:
         shown = {
-            name: "<" + "/".join(schema.get("enum", [schema["type"]])) + ">" for name, schema in one.values.items()
+            name: "<" + "/".join(map(str, schema.get("enum", [schema["type"]]))) + ">"
+            for name, schema in one.values.items()
         }
         return json.dumps(shown, indent=rng.choice((None, 2)))
     return "\n".join(
-        f"- {name} ({'one of ' + ', '.join(schema['enum']) if 'enum' in schema else schema['type']})"
+        f"- {name} ({'one of ' + ', '.join(map(str, schema['enum'])) if 'enum' in schema else schema['type']})"
         for name, schema in one.values.items()
     )
 

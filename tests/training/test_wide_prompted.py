@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from training import wide_prompted
+from training import wide_keyed, wide_prompted
 from training.data_chat import Chat, segments
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -51,6 +51,15 @@ def test_the_schema_is_in_the_prompt_and_a_block_is_given_where_one_is_asked_for
         fenced += wanted
         assert segments(chat)
     assert 100 < fenced < 250
+
+
+def test_a_value_can_be_one_of_some_numbers() -> None:
+    form = wide_prompted.Form("Bed", {"size": {"type": "integer", "enum": [90, 140]}}, None, {})
+    sketches = {wide_prompted._sketch(form, Random(seed)) for seed in range(40)}
+    assert len(sketches) > 3 and all("90" in one and "140" in one for one in sketches)
+    assert any("90 | 140" in one for one in sketches)
+    listed = [wide_keyed.keys(form, Random(seed)) for seed in range(40)]
+    assert any("one of 90, 140" in one for one in listed)
 
 
 def test_a_bare_answer_is_not_asked_for_together_with_a_block() -> None:
