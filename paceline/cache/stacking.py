@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 import mlx.core as mx
 
@@ -86,8 +86,10 @@ def shapes(batch: Batch) -> Shapes:
     return found
 
 
-def allocate(batch: Batch, like: Shapes) -> None:
-    """Give a batch without tokens the arrays that its first step would make: zeros."""
+def allocate(batch: Batch, like: Shapes, *, shares: bool = False) -> None:
+    """Give a batch without tokens the arrays that its first step would make: zeros. `shares`: a step only reads states,
+    so those of all layers and batches are one array, which saves a launch for each."""
+    blank = _blank if shares else mx.zeros
     for cache, parts in zip(batch.flat, like, strict=True):
         if isinstance(cache, AttentionCache) and not cache.filled:
             for group in cache.slot_plan.groups:
@@ -97,7 +99,14 @@ def allocate(batch: Batch, like: Shapes) -> None:
         elif isinstance(cache, StateCache):
             for index, (shape, dtype) in enumerate(parts):
                 if cache.current[index] is None:
-                    cache.current[index] = mx.zeros((batch.rows, *shape), dtype)
+                    cache.current[index] = blank((batch.rows, *shape), dtype)
+
+
+@lru_cache(maxsize=32)
+def _blank(shape: tuple[int, ...], dtype: mx.Dtype) -> mx.array:
+    zeros = mx.zeros(shape, dtype)
+    mx.eval(zeros)  # for any thread
+    return zeros
 
 
 def _stacked(parts: list[list[mx.array]], blanks: int, capacity: int) -> list[mx.array]:

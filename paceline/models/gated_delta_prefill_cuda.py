@@ -21,7 +21,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from paceline.models.cuda_kernel import CudaKernel
+from paceline.models.cuda_kernel import CudaKernel, on_device
 
 CHUNK = 32
 THREADS = 256  # of the first kernel
@@ -95,7 +95,7 @@ def prefill(
     """
     rows, width = mixed.shape[:2]
     chunks = -(-width // CHUNK)
-    sizes = mx.array([width, chunks, valid is not None], dtype=mx.int32)
+    sizes = on_device((width, chunks, int(valid is not None)), mx.int32)
     counts = sizes if valid is None else valid
     key_heads, heads, dims = module.num_k_heads, module.num_v_heads, module.head_v_dim
     terms = _terms(mixed.dtype)

@@ -131,6 +131,22 @@ def test_an_allocated_batch_is_one_whose_first_step_comes(model: str) -> None:
     fresh.step(1)
 
 
+def test_rows_that_share_their_blank_states_do_not_change_them() -> None:
+    full = World(MODELS["both"], grouping("padded+buckets", MODELS["both"]), rows=2)
+    full.step(3)
+    blanks = []
+    for width in (5, 3):
+        fresh = World(full.plans, full.grouping, rows=3)
+        fresh.batch.reserve(width)
+        stacking.allocate(fresh.batch, stacking.shapes(full.batch), shares=True)
+        states = [cache.current for cache in fresh.batch.flat if isinstance(cache, StateCache)]
+        blanks += [state for current in states for state in current if state is not None]
+        fresh.step(width)
+        fresh.step(1)
+    assert len({id(state) for state in blanks}) == 1 < len(blanks)
+    assert not blanks[0].any()
+
+
 def test_allocating_twice_keeps_what_is_there() -> None:
     world = World(MODELS["both"], grouping("padded+buckets", MODELS["both"]))
     world.step(3)
