@@ -126,15 +126,29 @@ class RowDelta(RowState):
 
     def _fused_prefill(self, inputs: mx.array, cache: Any) -> mx.array:
         rows, width = inputs.shape[:2]
-        mixed, gates, a, b = self._projected(inputs)
+        every = self._side_by_side(inputs)
+        mixed, gates, a, b = self._projected(inputs) if every is None else (every,) * 4
         window, state = cache[0], cache[1]
         if cache.pending and cache.kept is not None:
             window, state = self._fused_apply((window, state), cache.pending, cache.kept)
         if window is None:
             window = mx.zeros((rows, self.conv_kernel_size - 1, self.conv_dim), mixed.dtype)
         state = self._zeros(rows) if state is None else state
-        out, cache[0], cache[1] = gated_delta_prefill_cuda.prefill(self, mixed, a, b, window, state, cache.valid)
-        return self._joined(norm_cuda.gated_norm(out, gates, self.norm).reshape(rows, width, -1))
+        tokens = (self, mixed, a, b, window, state, cache.valid)
+        if every is None:
+            out, cache[0], cache[1] = gated_delta_prefill_cuda.prefill(*tokens)
+            normed = norm_cuda.gated_norm(out, gates, self.norm)
+        else:  # as `linear_cuda.SAME_INPUT` has them
+            first_b = self.conv_dim + self.value_dim
+            first = (first_b + self.num_v_heads, first_b)
+            out, cache[0], cache[1] = gated_delta_prefill_cuda.prefill(*tokens, first=first)
+            normed = norm_cuda.gated_norm(out, gates, self.norm, self.conv_dim)
+        return self._joined(normed.reshape(rows, width, -1))
+
+    def _side_by_side(self, inputs: mx.array) -> mx.array | None:
+        """What `_projected` gives, as one array of a product: queries, keys and values, gates, b, a; None: there is no
+        such product."""
+        return None
 
     def _joined(self, out: mx.array) -> mx.array:
         """The output projection of all heads; over several ranks, each has some of them."""
@@ -173,6 +187,13 @@ class RowGatedDelta(RowDelta, GatedDeltaNet):  # type: ignore[misc]
     def _projected(self, inputs: mx.array) -> tuple[mx.array, mx.array, mx.array, mx.array]:
         gates = self.in_proj_z(inputs).reshape(*inputs.shape[:2], self.num_v_heads, self.head_v_dim)
         return self.in_proj_qkv(inputs), gates, self.in_proj_a(inputs), self.in_proj_b(inputs)
+
+    def _side_by_side(self, inputs: mx.array) -> mx.array | None:
+        siblings = getattr(self.in_proj_qkv, "siblings", None)
+        if siblings is None or inputs.dtype != mx.bfloat16 or not siblings.merges(inputs.size // inputs.shape[-1]):
+            return None
+        found: mx.array = siblings.side_by_side(inputs)
+        return found
 
 
 class RowGatedDeltaNext(RowDelta, Qwen3NextGatedDeltaNet):  # type: ignore[misc]

@@ -87,15 +87,19 @@ def prefill(
     window: mx.array,
     state: mx.array,
     valid: mx.array | None = None,
+    *,
+    first: tuple[int, int] = (0, 0),
 ) -> list[mx.array]:
-    """All tokens of `mixed` (rows, tokens, channels), the projection before the convolution.
+    """All tokens of `mixed` (rows, tokens, channels), the projection before the convolution. All three projections may
+    be the same array: more numbers may follow each token's channels, and a token's of `a` and `b` begin at `first`.
 
     With `valid`, only the first `valid[i]` tokens of row i are real: the others change nothing, and their outputs are
     finite. Returns the outputs (rows, tokens, value heads, value dim), the window and the state after the tokens.
     """
     rows, width = mixed.shape[:2]
     chunks = -(-width // CHUNK)
-    sizes = on_device((width, chunks, int(valid is not None)), mx.int32)
+    lines = (mixed.shape[-1], a.shape[-1], *first)
+    sizes = on_device((width, chunks, int(valid is not None), *lines), mx.int32)
     counts = sizes if valid is None else valid
     key_heads, heads, dims = module.num_k_heads, module.num_v_heads, module.head_v_dim
     terms = _terms(mixed.dtype)

@@ -11,6 +11,7 @@ const int warp = thread / 32, lane = thread % 32;
 const int width = sizes[0], chunks = sizes[1];
 const int count = sizes[2] ? min(max(valid[row], 0), width) : width;
 const int start = chunk * Chunk;
+const int mixed_line = sizes[3], gate_line = sizes[4], first_a = sizes[5], first_b = sizes[6];  // numbers of a token
 extern __shared__ __align__(16) unsigned char storage[];
 auto planes = reinterpret_cast<__nv_bfloat16*>(storage);  // (keys, queries) x Terms x Chunk x Line
 auto key_products = reinterpret_cast<float*>(planes + 2 * Terms * Chunk * Line);
@@ -22,7 +23,7 @@ float* betas = running + Shared * Chunk;
 // The inputs of a row: the convolution window, then the tokens.
 auto raw = [&](int place, int channel) -> const T* {
     if (place < Taps - 1) return window + size_t(row * (Taps - 1) + place) * channels + channel;
-    return mixed + (size_t(row) * width + place - (Taps - 1)) * channels + channel;
+    return mixed + (size_t(row) * width + place - (Taps - 1)) * mixed_line + channel;
 };
 if (chunk == 0) {
     auto keep_window = [&](int first, int size) {
@@ -109,15 +110,15 @@ for (int head = 0; head < Shared; ++head) {
 for (int head = warp; head < Shared; head += Warps) {  // a lane is a token
     const int value_head = key_head * Shared + head, token = start + lane;
     const bool real = token < count;
-    const size_t at = (size_t(row) * width + token) * Hv + value_head;
-    const float dt = real ? float(T(float(a[at]) + float(dt_bias[value_head]))) : 0.0f;
+    const size_t at = (size_t(row) * width + token) * gate_line + value_head;
+    const float dt = real ? float(T(float(a[at + first_a]) + float(dt_bias[value_head]))) : 0.0f;
     const float soft = float(T(fmaxf(dt, 0.0f) + log1pf(expf(-fabsf(dt)))));
     float sum = real ? -expf(float(a_log[value_head])) * soft : 0.0f;
     for (int step = 1; step < 32; step *= 2) {
         const float before = __shfl_up_sync(0xffffffffu, sum, step);
         if (lane >= step) sum += before;
     }
-    const float beta = real ? float(T(1.0f / (1.0f + expf(-float(b[at]))))) : 0.0f;
+    const float beta = real ? float(T(1.0f / (1.0f + expf(-float(b[at + first_b]))))) : 0.0f;
     running[head * Chunk + lane] = gates[(value_base + head) * 2 * Chunk + lane] = sum;
     betas[head * Chunk + lane] = gates[(value_base + head) * 2 * Chunk + Chunk + lane] = beta;
 }

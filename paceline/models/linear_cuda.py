@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from mlx_lm.models import llama, qwen3, qwen3_next
 from paceline.models.cuda_kernel import CudaKernel, on_device
 
 MOST_ROWS = 40
+MOST_MERGED = 0  # rows up to which siblings are one product of cuBLAS, if it was set before a load: to be measured
 MOST_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
 NARROW, NARROW_ROWS = 4096, 8  # outputs and rows up to which a block has more warps
 WIDE_ROWS = 16  # above, a block of 16 outputs reads twice as much of x as of the matrix: here it computes more of them
@@ -55,29 +57,64 @@ class RowLinear(nn.Linear):  # type: ignore[misc]
 
     def __call__(self, x: mx.array) -> mx.array:
         rows = x.size // x.shape[-1]
-        if not self.fused or rows > MOST_ROWS or x.dtype != mx.bfloat16:
+        if not self.fused or x.dtype != mx.bfloat16:
             return super().__call__(x)
-        if self.siblings is not None:
+        if self.siblings is not None and (rows <= MOST_ROWS or self.siblings.merges(rows)):
             return self.siblings.product(self, x)
-        return super().__call__(x) if rows == 1 else products(x, [self.weight])[0]
+        return super().__call__(x) if rows == 1 or rows > MOST_ROWS else products(x, [self.weight])[0]
 
 
 class Siblings:
-    """Layers that one module gives the same input, one after another: one launch computes the products of all."""
+    """Layers that one module gives the same input, one after another: one launch computes the products of all.
+
+    For many rows that is a product of cuBLAS with all matrices, if they are merged. For the host it is by far the
+    dearest kind of launch: MLX captures each into a CUDA graph of its own.
+    """
 
     def __init__(self, layers: Sequence[RowLinear]) -> None:
         self.layers = layers
+        self._merged: mx.array | None = None
+        self._parts: list[mx.array] = []  # of it: the layers' matrices
         self._input: mx.array | None = None
         self._made: dict[int, mx.array] = {}  # by the layer's id, until it asks for its own
 
     def product(self, layer: RowLinear, x: mx.array) -> mx.array:
         if self._input is not x or id(layer) not in self._made:
-            found = products(x, [one.weight for one in self.layers])
+            few = x.size // x.shape[-1] <= MOST_ROWS
+            found = products(x, [one.weight for one in self.layers]) if few else self._slices(self.side_by_side(x))
             self._input, self._made = x, {id(one): out for one, out in zip(self.layers, found, strict=True)}
         out = self._made.pop(id(layer))
         if not self._made:
             self._input = None
         return out
+
+    def merge(self) -> None:
+        """Put the layers' matrices into one, of which theirs are parts."""
+        merged = mx.concatenate([layer.weight for layer in self.layers])
+        parts, first = [], 0
+        for layer in self.layers:
+            parts.append(merged[first : first + len(layer.weight)])
+            first += len(layer.weight)
+        mx.eval(merged, parts)  # group by group: else all matrices would be there twice
+        self._merged, self._parts = merged, parts
+        for layer, part in zip(self.layers, parts, strict=True):
+            layer.weight = part
+
+    def merges(self, rows: int) -> bool:
+        """Are products of so many rows one? Not where a layer has got another matrix, or an adapter changes one."""
+        if self._merged is None or not MOST_ROWS < rows <= MOST_MERGED:
+            return False
+        own = all(type(layer) is RowLinear and layer.fused for layer in self.layers)
+        return own and all(layer.weight is part for layer, part in zip(self.layers, self._parts, strict=True))
+
+    def side_by_side(self, x: mx.array) -> mx.array:
+        """The products of all layers, the last axis in their order."""
+        assert self._merged is not None
+        return x @ self._merged.T
+
+    def _slices(self, products: mx.array) -> list[mx.array]:
+        ends = list(accumulate(len(part) for part in self._parts))
+        return [products[..., end - len(part) : end] for end, part in zip(ends, self._parts, strict=True)]
 
 
 class RowMLP:
@@ -114,6 +151,8 @@ def join_siblings(module: nn.Module) -> None:
             siblings = Siblings(layers)
             for layer in layers:
                 layer.siblings = siblings
+            if MOST_MERGED:
+                siblings.merge()
 
 
 def fits(module: nn.Module) -> bool:

@@ -77,17 +77,19 @@ def add_norm(states: mx.array, update: mx.array, norm: Any) -> tuple[mx.array, m
     return total, normed
 
 
-def gated_norm(x: mx.array, gates: mx.array, norm: Any) -> mx.array:
-    """mlx-lm's gated norm of x (rows, tokens, heads, size)."""
+def gated_norm(x: mx.array, gates: mx.array, norm: Any, first: int | None = None) -> mx.array:
+    """mlx-lm's gated norm of x (rows, tokens, heads, size). `first`: `gates` (rows, tokens, numbers) have those of all
+    heads from this place of a token's numbers on."""
     weight, heads = norm.weight, x.shape[-2]
     fit = mx.cuda.is_available() and weight.size in GATED_SIZES and weight.dtype in TYPES
     if not fit or not x.dtype == gates.dtype == weight.dtype:
-        out: mx.array = norm(x, gates)
+        out: mx.array = norm(x, gates if first is None else gates[..., first : first + x[0, 0].size].reshape(x.shape))
         return out
     threads = 32 * next(warps for warps in (8, 4, 2, 1) if heads % warps == 0)
+    lines = [("Line", heads * weight.size if first is None else gates.shape[-1]), ("First", first or 0)]
     return _gated_norm()(
         inputs=[x, gates, weight, on_device((norm.eps,), mx.float32)],
-        template=[("T", x.dtype), ("Size", weight.size), ("Threads", threads)],
+        template=[("T", x.dtype), ("Size", weight.size), ("Threads", threads), ("Heads", heads), *lines],
         grid=(32 * (x.size // weight.size), 1, 1),
         threadgroup=(threads, 1, 1),
         output_shapes=[x.shape],

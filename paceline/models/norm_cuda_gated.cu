@@ -3,9 +3,10 @@
 constexpr int Each = Size / 32;
 struct alignas(Each * sizeof(T) < 16 ? Each * sizeof(T) : 16) Pack { T at[Each]; };
 const int lane = threadIdx.x % 32;
-const size_t place = (size_t(blockIdx.x) * (Threads / 32) + threadIdx.x / 32) * 32 + lane;
+const size_t warp = size_t(blockIdx.x) * (Threads / 32) + threadIdx.x / 32, place = warp * 32 + lane;
+const T* gates_of_head = gates + warp / Heads * Line + First + warp % Heads * Size;
 const Pack given = reinterpret_cast<const Pack*>(x)[place];
-const Pack gate = reinterpret_cast<const Pack*>(gates)[place];
+const Pack gate = reinterpret_cast<const Pack*>(gates_of_head)[lane];
 const Pack factor = reinterpret_cast<const Pack*>(weight)[lane];
 float squares = 0.0f;
 #pragma unroll

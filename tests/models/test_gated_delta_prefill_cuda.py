@@ -10,7 +10,7 @@ import pytest
 from mlx_lm.models.gated_delta import gated_delta_update
 
 from paceline.models import gated_delta_prefill_cuda
-from paceline.models.adapter import switch_kernels
+from paceline.models.adapter import switch_kernels, wrap_layers
 from paceline.models.gated_delta import chunked, log_decay
 from paceline.models.gated_delta_prefill_cuda import CHUNK, fits, prefill, shared_bytes
 from tests.cuda import on_cuda
@@ -132,6 +132,36 @@ def test_prefill_and_padded_steps_go_through_the_kernels_and_decode_steps_do_not
         assert far(mine, theirs) < 1e-5
 
 
+def test_projections_of_one_product_are_read_where_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stand_in(module: Any, mixed: mx.array, a: mx.array, b: mx.array, *parts: Any, first: Any = None) -> Any:
+        window, state, valid = parts
+        firsts.append(first)
+        if first is not None:
+            assert mixed is a is b
+            mixed, a, b = (
+                every[..., start : start + size]
+                for every, start, size in [(mixed, 0, module.conv_dim), *((a, at, VALUE_HEADS) for at in first)]
+            )
+        out, after = plain(module, Tokens(mixed, a, b), Memory(window, state), valid)
+        return [out.astype(mixed.dtype), *after]
+
+    firsts: list[Any] = []
+    monkeypatch.setattr(gated_delta_prefill_cuda, "prefill", stand_in)
+    monkeypatch.setattr(gated_delta_prefill_cuda, "fits", lambda module: True)
+    monkeypatch.setattr("paceline.models.linear_cuda.MOST_MERGED", 256)
+    monkeypatch.setattr("paceline.models.linear_cuda.fits", lambda module: True)
+    apart, merged = layer(mx.bfloat16), layer(mx.bfloat16)
+    wrap_layers(merged, {"model_type": "qwen3_5"})
+    switch_kernels(merged, True)
+    apart.fused = merged.fused = True
+    one, two = Rows(apart, mx.bfloat16), Rows(merged, mx.bfloat16)
+    for width, valid in ((40, None), (20, [20, 0, 2])):
+        assert far(two.step(width, valid=valid), one.step(width, valid=valid)) < 2e-2
+    assert [first is not None for first in firsts] == [True, False, True, False]
+    for mine, theirs in zip(two.batch.arrays(), one.batch.arrays(), strict=True):
+        assert far(mine, theirs) < 2e-2
+
+
 # -- on CUDA
 
 
@@ -144,6 +174,18 @@ def test_the_kernels_are_the_plain_chunks_at_every_width(name: str, width: int) 
     found = kernel(module, given.tokens, given.memory)
     assert found[0].shape == (ROWS, width, VALUE_HEADS, SIZE) and found[0].dtype == dtype
     compare(found, plain(module, given.tokens, given.memory), allowed)
+
+
+@on_cuda
+@pytest.mark.parametrize("name", DTYPES)
+def test_the_kernels_read_projections_that_lie_side_by_side(name: str) -> None:
+    dtype, allowed = DTYPES[name]
+    module, given = layer(dtype), Prompt(50, dtype)
+    mixed, a, b = given.tokens
+    every = mx.concatenate([mixed, mx.ones((*mixed.shape[:2], 48), dtype), b, a], axis=-1)
+    first = mixed.shape[-1] + 48
+    out, *after = prefill(module, every, every, every, *given.memory, first=(first + VALUE_HEADS, first))
+    compare((out, Memory(*after)), kernel(module, given.tokens, given.memory), allowed)
 
 
 @on_cuda

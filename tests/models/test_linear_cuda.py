@@ -165,6 +165,48 @@ def test_layers_of_other_inputs_or_alone_have_no_siblings(monkeypatch: pytest.Mo
     assert launches == [1, 3]
 
 
+@pytest.mark.usefixtures("claims_cuda")
+def test_many_rows_of_merged_layers_are_one_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_cuda, "MOST_MERGED", 64)
+    block, launches = joined(monkeypatch)
+    plain, names = Block(), ("q_proj", "k_proj", "v_proj")
+    siblings = block.q_proj.siblings
+    assert siblings._merged.shape == (48 + 16 + 32, 64)
+    assert all(mx.array_equal(block[name].weight, plain[name].weight) for name in names)
+    counted, product = [], siblings.side_by_side
+
+    def counting(x: mx.array) -> mx.array:
+        counted.append(x.shape)
+        found: mx.array = product(x)
+        return found
+
+    monkeypatch.setattr(siblings, "side_by_side", counting)
+    for rows, merged in [(1, 0), (MOST_ROWS, 0), (MOST_ROWS + 1, 1), (64, 1), (65, 0)]:
+        x, before = normal(2, rows, 64)[:1], len(counted)
+        for name in names:
+            found, wanted = block[name](x), plain[name](x)
+            assert mx.allclose(found.astype(mx.float32), wanted.astype(mx.float32), rtol=1e-2, atol=1e-2), name
+        assert len(counted) - before == merged, rows
+    assert siblings._input is None, "nothing is held afterwards"
+    assert launches == [3, 3], "few rows share a launch"
+
+
+@pytest.mark.usefixtures("claims_cuda")
+def test_layers_that_have_changed_are_not_one_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_cuda, "MOST_MERGED", 64)
+    block, _ = joined(monkeypatch)
+    siblings, x = block.q_proj.siblings, normal(1, 64, 64)
+    assert siblings.merges(64)
+    own = type("RowLinear", (RowLinear,), {})  # as an adapter of a LoRA is put before a layer
+    block.k_proj.__class__ = own
+    assert not siblings.merges(64)
+    block.k_proj.__class__ = RowLinear
+    assert siblings.merges(64)
+    block.k_proj.weight = block.k_proj.weight * 2
+    assert not siblings.merges(64)
+    assert mx.array_equal(block.k_proj(x), x @ block.k_proj.weight.T)
+
+
 def mlp() -> Any:
     mx.random.seed(0)
     made: Any = Qwen3NextMLP(64, 96)

@@ -77,6 +77,14 @@ def test_arrays_of_several_types_are_computed_plainly(monkeypatch: pytest.Monkey
     gated = norm_of(64, mx.float32, Qwen3NextRMSNormGated)
     x, gates = normal(2, 1, 3, 64, dtype=mx.bfloat16), normal(2, 1, 3, 64, dtype=mx.bfloat16, seed=1)
     assert mx.array_equal(gated_norm(x, gates, gated), gated(x, gates))
+    assert mx.array_equal(gated_norm(x, beside(gates), gated, 16), gated(x, gates))
+
+
+def beside(gates: mx.array) -> mx.array:
+    """Gates with other numbers of a token before and after them."""
+    rows, tokens = gates.shape[:2]
+    before, after = (mx.full((rows, tokens, size), 7, gates.dtype) for size in (16, 32))
+    return mx.concatenate([before, gates.reshape(rows, tokens, -1), after], axis=-1)
 
 
 @on_cuda
@@ -102,6 +110,7 @@ def test_the_gated_norm_is_mlx_lms_within_its_rounding(heads: int, size: int, dt
         x, gates = (normal(rows, tokens, heads, size, dtype=dtype, seed=seed) for seed in (0, 1))
         found = gated_norm(x, 4 * gates, norm)
         assert found.dtype == dtype and far(found, norm(x, 4 * gates)) <= ROUNDING[dtype]
+        assert mx.array_equal(gated_norm(x, beside(4 * gates), norm, 16), found)
 
 
 @on_cuda
