@@ -22,6 +22,7 @@ from paceline.models.cuda_kernel import CudaKernel, on_device
 
 MOST_ROWS = 40
 MOST_MERGED = 0  # rows up to which siblings are one product of cuBLAS, if it was set before a load: to be measured
+FUSES_HALVES = True  # the SwiGLU of such a product is a launch of ours: MLX's is slow where lines are not contiguous
 MOST_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
 NARROW, NARROW_ROWS = 4096, 8  # outputs and rows up to which a block has more warps
 WIDE_ROWS = 16  # above, a block of 16 outputs reads twice as much of x as of the matrix: here it computes more of them
@@ -125,11 +126,18 @@ class RowMLP:
     down_proj: Any
 
     def __call__(self, x: mx.array) -> mx.array:
-        if not can_gate(self) or x.size // x.shape[-1] > MOST_ROWS or x.dtype != mx.bfloat16:
-            plain: mx.array = super().__call__(x)  # type: ignore[misc]
-            return plain
-        out: mx.array = self.down_proj(products(x, [self.gate_proj.weight, self.up_proj.weight], gated=True)[0])
-        return out
+        rows = x.size // x.shape[-1]
+        if can_gate(self) and x.dtype == mx.bfloat16:
+            siblings = self.gate_proj.siblings
+            out: mx.array
+            if rows <= MOST_ROWS:
+                out = self.down_proj(products(x, [self.gate_proj.weight, self.up_proj.weight], gated=True)[0])
+                return out
+            if FUSES_HALVES and siblings is not None and siblings.merges(rows):
+                out = self.down_proj(swiglu_of_halves(siblings.side_by_side(x)))
+                return out
+        plain: mx.array = super().__call__(x)  # type: ignore[misc]
+        return plain
 
 
 ROW_MLPS: dict[type, type] = {
@@ -174,6 +182,30 @@ def _kernel(count: int, wide: bool, gated: bool) -> CudaKernel:
         output_names=["out0"] if gated else [f"out{i}" for i in every],
         source="\n".join([*choice, FINISH, WIDE_SOURCE if wide else SOURCE]),
     )
+
+
+@cache
+def _halves() -> CudaKernel:
+    return CudaKernel(
+        name="paceline_swiglu_of_halves",
+        input_names=["both", "sizes"],
+        output_names=["out"],
+        source=Path(__file__).with_name("linear_cuda_halves.cu").read_text(),
+    )
+
+
+def swiglu_of_halves(both: mx.array) -> mx.array:
+    """mlx-lm's swiglu of the halves of the last axis, in bfloat16."""
+    size, threads = both.shape[-1] // 2, 256
+    rows = both.size // both.shape[-1]
+    return _halves()(
+        inputs=[both, on_device((rows,), mx.int32)],
+        template=[("T", both.dtype), ("Size", size), ("Threads", threads)],
+        grid=(-(-rows * size // (8 * threads)) * threads, 1, 1),
+        threadgroup=(threads, 1, 1),
+        output_shapes=[(*both.shape[:-1], size)],
+        output_dtypes=[both.dtype],
+    )[0]
 
 
 def lines(rows: int, *outputs: int) -> int:
