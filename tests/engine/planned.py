@@ -28,6 +28,7 @@ class Planned:
     cause: Cause = "memory"
     exceeds_memory: Sequence | None = None
     admitted: tuple[Sequence, ...] = ()
+    mixed_tokens: int = 0
 
     @property
     def empty(self) -> bool:
@@ -55,6 +56,7 @@ def planned(scheduler: Scheduler, now: float = 0.0) -> Planned:
         plan.cause,
         known[plan.exceeds_memory] if plan.exceeds_memory else None,
         tuple(admitted),
+        plan.mixed_tokens,
     )
 
 
