@@ -3,8 +3,8 @@ there next is proposed. No weights, no MLX.
 
 Edits, diffs and tool results repeat their context for hundreds of tokens. Every sequence follows the longest earlier
 occurrence of its last tokens (engine/token_index), and how often such an occurrence went on as the sequence did is
-counted by its length, and by whether the text before has gone on in different ways already, also while nothing is
-drafted: so a text that does not repeat itself is known as such before a single token is drafted for it.
+counted by its length, also while nothing is drafted: so a text that does not repeat itself is known as such before a
+single token is drafted for it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from paceline.engine import sequence
 
 CLASSES = (3, 5, 8, 16)  # tokens of an occurrence: below the first, below the second, and so on
-VARIED = len(CLASSES) + 1  # from here on: the same, where such text has gone on in different ways
-NEW = 2 * VARIED  # no occurrence: how often the next token has one, and that goes on
-# Of each kind: how often it goes on, before anything is known.
-PRIOR = (0.3, 0.4, 0.6, 0.8, 0.95, 0.2, 0.3, 0.5, 0.7, 0.9, 0.05)
+NEW = len(CLASSES) + 1  # no occurrence: how often the next token has one, and that goes on
+PRIOR = (0.25, 0.35, 0.5, 0.7, 0.9, 0.05)  # of each class, and new ones: how often it goes on, before anything is known
 PRIOR_WEIGHT = 20.0
 SEQUENCE_WEIGHT = 8.0  # tokens' worth of trust in all sequences' rate for a single one
 FORGET, FORGET_ALL = 0.98, 0.999  # per token
@@ -36,7 +34,7 @@ LONGEST_POOLED = 1 << 12  # tokens of one answer, the last ones
 
 
 class Rates:
-    """How often an occurrence went on as the text did, by kind, as decayed counts."""
+    """How often an occurrence went on as the text did, by class, as decayed counts."""
 
     __slots__ = ("hits", "trials")
 
@@ -129,28 +127,28 @@ class LookupProposer(HostProposer):
 
     def _offered(self, state: LookupState, best: Follower, skipped: int) -> Offer | None:
         """What stands behind an occurrence, without the first tokens, which must come first."""
-        tokens = best.following(self.longest + skipped)
-        rates = self._rates(state, best, len(tokens))
+        rates = self._rates(state, best.length, self.longest + skipped)
         if len(rates) <= skipped:
+            return None
+        tokens = best.following(len(rates))
+        if len(tokens) <= skipped:
             return None
         if skipped:
             rates[skipped] *= rates[0]
-        return Offer(self.method, tuple(tokens[skipped : len(rates)]), tuple(rates[skipped:]))
+        return Offer(self.method, tuple(tokens[skipped:]), tuple(rates[skipped : len(tokens)]))
 
-    def _rates(self, state: LookupState, best: Follower, most: int) -> list[float]:
-        """How likely an occurrence goes on, token by token, as far as that is likely at all."""
-        known: dict[int, float] = {}
+    def _rates(self, state: LookupState, length: int, most: int) -> list[float]:
+        """How likely an occurrence of this length goes on, token by token, as far as that is likely at all."""
         rates: list[float] = []
         reach = 1.0
-        for ahead in range(most):
-            kind = _kind(best, ahead)
-            rate = known.get(kind)
-            if rate is None:
-                rate = known[kind] = self._rate(state, kind)
-            reach *= rate
-            if reach < UNLIKELY:
-                break
-            rates.append(rate)
+        for kind in range(bisect_right(CLASSES, length), NEW):
+            rate = self._rate(state, kind)
+            end = most if kind == len(CLASSES) else min(most, CLASSES[kind] - length)
+            while len(rates) < end:
+                reach *= rate
+                if reach < UNLIKELY:
+                    return rates
+                rates.append(rate)
         return rates
 
     def _rate(self, state: LookupState, kind: int) -> float:
@@ -171,7 +169,7 @@ class LookupProposer(HostProposer):
         best = state.best
         if best is not None:
             hit = best.next == token
-            self._count(state, _kind(best), hit)
+            self._count(state, bisect_right(CLASSES, best.length), hit)
             if state.new:
                 self._count(state, NEW, hit)
         state.own.append(token)
@@ -187,10 +185,3 @@ class LookupProposer(HostProposer):
         if self.pool is not None and seq.prompt.cached and seq.finished in ("stop", "length"):
             self.pool.add(seq.prompt.scope, seq.generated)
         seq.lookup = None
-
-
-def _kind(best: Follower, ahead: int = 0) -> int:
-    """Of an occurrence, once so many tokens more of it were said."""
-    position, length = best.position + ahead, best.length + ahead
-    kind = bisect_right(CLASSES, length)
-    return kind + VARIED if position <= len(best.index) and best.index.varies(position, length) else kind

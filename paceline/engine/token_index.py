@@ -1,8 +1,8 @@
 """Where runs of tokens occurred before in a text that grows: an index of runs of three tokens, and of two. No MLX.
 
 A dictionary finds the latest occurrence of the last three tokens, and a list the ones before it; among those, the one
-that agrees with the text furthest back is taken. If there is none, the latest occurrence of the last two tokens is. The
-index also knows behind which runs different tokens have stood. Adding or looking up a token takes about a microsecond.
+that agrees with the text furthest back is taken. If there is none, the latest occurrence of the last two tokens is.
+Adding or looking up a token takes about a microsecond.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ MOST_INDEXED = 1 << 16  # tokens of a text: about 190 bytes each
 class TokenIndex:
     """`tokens`, of which every run is indexed, but for the last one: a text's end does not match itself."""
 
-    __slots__ = ("_base", "_before", "_begun", "_latest", "_pairs", "_varied", "tokens")
+    __slots__ = ("_base", "_before", "_begun", "_latest", "_pairs", "tokens")
 
     def __init__(self, tokens: Sequence[int] = ()) -> None:
         """Of a longer text, the last tokens are taken."""
         self.tokens: list[int] = []
         self._latest: dict[int, int] = {}  # by run of three: the position behind it
         self._pairs: dict[int, int] = {}  # by run of two
-        self._varied: set[int] = set()  # runs that went on in different ways; of two: inverted
         self._before: list[int] = []  # by position: that of the same run before; 0: none
         self._base: TokenIndex | None = None
         self._begun = 0  # tokens of the base
@@ -56,17 +55,11 @@ class TokenIndex:
             run = (tokens[-3] << PAIR * BITS) | (tokens[-2] << BITS) | tokens[-1]
             if len(before) < place:
                 before += [0] * (place - len(before))
-            pair, base = run & PAIR_KEY, self._base
-            earlier, earlier_pair = self._latest.get(run, 0), self._pairs.get(pair, 0)
-            if base is not None:
-                earlier = earlier or base._latest.get(run, 0)
-                earlier_pair = earlier_pair or base._pairs.get(pair, 0)
+            earlier = self._latest.get(run, 0)
+            if not earlier and self._base is not None:
+                earlier = self._base._latest.get(run, 0)
             before.append(earlier)
-            self._latest[run] = self._pairs[pair] = end
-            if earlier_pair and tokens[earlier_pair] != token:
-                self._varied.add(~pair)
-            if earlier and tokens[earlier] != token:
-                self._varied.add(run)
+            self._latest[run] = self._pairs[run & PAIR_KEY] = end
         tokens.append(token)
 
     def _find(self, text: Sequence[int]) -> tuple[int, int]:
@@ -78,13 +71,6 @@ class TokenIndex:
             return found, RUN
         found = self._pairs.get(pair, 0) or (0 if base is None else base._pairs.get(pair, 0))
         return found, PAIR if found else 0
-
-    def varies(self, position: int, length: int) -> bool:
-        """Have different tokens stood behind what stands before `position`? `length`: tokens of it that count."""
-        tokens = self.tokens
-        run = (tokens[position - 2] << BITS) | tokens[position - 1]
-        run = run | tokens[position - 3] << PAIR * BITS if length >= RUN else ~run
-        return run in self._varied or (self._base is not None and run in self._base._varied)
 
     def match(self, text: Sequence[int]) -> tuple[int, int]:
         """The longest occurrence of the end of `text`: the position behind it, and its length; 0, 0: there is none."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from paceline.engine import lookup
-from paceline.engine.lookup import CLASSES, NEW, PRIOR, QUIET, VARIED, AnswerPool, LookupProposer
+from paceline.engine.lookup import CLASSES, NEW, PRIOR, QUIET, AnswerPool, LookupProposer
 from paceline.engine.sequence import EngineRequest
 from paceline.engine.sequence import Sequence as EngineSequence
 from paceline.engine.token_index import TokenIndex
@@ -148,13 +148,6 @@ def test_the_pool_is_bounded_and_forgets_the_tenants_that_were_silent_longest(mo
     assert pool.of("tenant 0") == [] and pool.of("new 29")
 
 
-def test_where_text_has_gone_on_in_different_ways_less_is_expected() -> None:
-    prompt = [*FILE, *FILE[30:33], 1]
-    offer = LookupProposer().offer(seq(prompt, FILE[:30]))
-    assert offer is not None and offer.tokens[:5] == tuple(FILE[30:35])
-    assert offer.rates[3] < offer.rates[2] == offer.rates[4], "behind FILE[30:33] stood FILE[33], and 1"
-
-
 def test_how_often_a_token_brings_the_first_occurrence_is_learnt_and_worth_waiting_for() -> None:
     proposer = LookupProposer()
     row = seq(FILE, [1])
@@ -177,8 +170,6 @@ def test_an_answer_that_begins_within_a_repetition_has_not_found_it() -> None:
     assert row.lookup.rates.trials[NEW] == 0
 
 
-def test_every_kind_has_a_prior() -> None:
-    once, varied, new = PRIOR[:VARIED], PRIOR[VARIED:NEW], PRIOR[NEW:]
-    assert len(once) == len(varied) == len(CLASSES) + 1 and len(new) == 1
-    assert list(once) == sorted(once) and list(varied) == sorted(varied)
-    assert all(less < more for less, more in zip(varied, once, strict=True))
+def test_every_class_of_lengths_has_a_prior_and_new_ones_too() -> None:
+    assert len(PRIOR) == len(CLASSES) + 2 == NEW + 1
+    assert list(PRIOR[:NEW]) == sorted(PRIOR[:NEW])

@@ -39,16 +39,6 @@ def test_a_match_stands_where_it_says(tokens: list[int], text: list[int]) -> Non
     assert (length > 0) == (longest(tokens, text) > 0)
 
 
-@given(TEXTS)
-def test_text_varies_where_different_tokens_have_stood_behind_the_same_run(tokens: list[int]) -> None:
-    index = TokenIndex(tokens)
-    for position in range(RUN, len(tokens) + 1):
-        for length in (PAIR, RUN):
-            run = tokens[position - length : position]
-            behind = {tokens[end] for end in range(RUN, len(tokens)) if tokens[end - length : end] == run}
-            assert index.varies(position, length) == (len(behind) > 1)
-
-
 @given(TEXTS, TEXTS)
 def test_a_fork_knows_what_an_index_of_the_whole_text_knows(tokens: list[int], more: list[int]) -> None:
     base, whole = TokenIndex(tokens), TokenIndex([*tokens, *more])
@@ -57,9 +47,6 @@ def test_a_fork_knows_what_an_index_of_the_whole_text_knows(tokens: list[int], m
         fork.extend(more)
         assert fork.tokens == whole.tokens
         assert fork.match(fork.tokens) == whole.match(whole.tokens)
-        for position in range(RUN, len(whole) + 1):
-            assert fork.varies(position, PAIR) == whole.varies(position, PAIR)
-            assert fork.varies(position, RUN) == whole.varies(position, RUN)
     assert base.tokens == tokens
 
 
