@@ -9,13 +9,12 @@ single token is drafted for it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paceline.engine.proposer import HostProposer, Offer
-from paceline.engine.token_index import RUN, Follower, TokenIndex
+from paceline.engine.token_index import Follower, TokenIndex
 
 if TYPE_CHECKING:
     from paceline.engine import sequence
@@ -26,7 +25,7 @@ PRIOR = (0.25, 0.35, 0.5, 0.7, 0.9, 0.05)  # of each class, and new ones: how of
 PRIOR_WEIGHT = 20.0
 SEQUENCE_WEIGHT = 8.0  # tokens' worth of trust in all sequences' rate for a single one
 FORGET, FORGET_ALL = 0.98, 0.999  # per token
-QUIET, SELDOM = 16, 4  # after so many tokens without a run of three, a step in flight is looked at every few tokens
+QUIET, SELDOM = 16, 4  # after so many tokens without an offer, a sequence is looked at every few tokens
 UNLIKELY = 0.1  # a draft ends where the probability that it gets so far is lower
 GENERATION = 1 << 14  # tokens of a tenant's answers; as many older ones are kept beside them
 MOST_POOLED = 1 << 18  # tokens of all tenants' answers
@@ -86,21 +85,28 @@ class LookupState:
         self.followers = [Follower(self.own, repeats=True), *map(Follower, reversed(answers))]
         self.rates = Rates()
         self.read = 0  # generated tokens so far
-        self.quiet = 0  # tokens since there was an occurrence of a run of three
+        self.quiet = 0  # tokens since there was something to offer
         self.best: Follower | None = None  # the longest occurrence that goes on
         self.follow()
         self.new = False  # there was none before the last token
 
     def follow(self) -> None:
         """The text is new, or has one more token."""
-        text, before, best = self.own.tokens, self.best, None
+        before, best, longest = self.best, None, 0
         for follower in self.followers:
-            follower.follow(text)
-            if follower.length and (best is None or follower.length > best.length) and follower.next is not None:
-                best = follower
+            follower.follow(self.own)
+            if follower.length > longest and follower.position < len(follower.index.tokens):
+                best, longest = follower, follower.length
         self.best = best
         self.new = before is None and best is not None
-        self.quiet = 0 if best is not None and best.length >= RUN else self.quiet + 1
+
+    def skip(self, tokens: Sequence[int]) -> None:
+        """The text has several tokens more, of which only the last ones are looked up."""
+        self.own.extend(tokens)
+        for follower in self.followers:
+            follower.length = 0
+        self.follow()
+        self.new = False
 
 
 class LookupProposer(HostProposer):
@@ -119,11 +125,15 @@ class LookupProposer(HostProposer):
         state: LookupState | None = seq.lookup
         if state is not None and state.quiet >= QUIET and len(seq.generated) - state.read < SELDOM:
             return None
+        before = 0 if state is None else state.read
         state = self._update(seq)
+        found: Offer | None = None
         if state.best is not None:
-            return self._offered(state, state.best, 1)
-        rate = self._rate(state, NEW)
-        return Offer(self.method, (0,), (rate,)) if rate >= UNLIKELY else None  # of a token that is not known yet
+            found = self._offered(state, state.best, 1)
+        elif (rate := self._rate(state, NEW)) >= UNLIKELY:  # of a token that is not known yet
+            found = Offer(self.method, (0,), (rate,))
+        state.quiet = state.quiet + state.read - before if found is None else 0
+        return found
 
     def _offered(self, state: LookupState, best: Follower, skipped: int) -> Offer | None:
         """What stands behind an occurrence, without the first tokens, which must come first."""
@@ -141,7 +151,7 @@ class LookupProposer(HostProposer):
         """How likely an occurrence of this length goes on, token by token, as far as that is likely at all."""
         rates: list[float] = []
         reach = 1.0
-        for kind in range(bisect_right(CLASSES, length), NEW):
+        for kind in range(_class(length), NEW):
             rate = self._rate(state, kind)
             end = most if kind == len(CLASSES) else min(most, CLASSES[kind] - length)
             while len(rates) < end:
@@ -155,27 +165,37 @@ class LookupProposer(HostProposer):
         return state.rates.rate(kind, self._all.rate(kind, PRIOR[kind], PRIOR_WEIGHT), SEQUENCE_WEIGHT)
 
     def _update(self, seq: sequence.Sequence) -> LookupState:
-        """Read what the sequence has said since the last call."""
+        """Read what the sequence has said since the last call. Where nothing was offered for long, only the last of
+        several tokens are looked up."""
         state: LookupState | None = seq.lookup
         if state is None:
             pooled = self.pool is not None and seq.prompt.cached
             state = seq.lookup = LookupState(seq, self.pool.of(seq.prompt.scope) if pooled and self.pool else ())
-        while state.read < len(seq.generated):
-            self._read(state, seq.generated[state.read])
-            state.read += 1
+        unread = seq.generated[state.read :]
+        if state.quiet >= QUIET and len(unread) >= SELDOM:
+            self._learn(state, unread[0])
+            state.skip(unread)
+        else:
+            for token in unread:
+                self._read(state, token)
+        state.read = len(seq.generated)
         return state
 
     def _read(self, state: LookupState, token: int) -> None:
-        best = state.best
-        if best is not None:
-            hit = best.next == token
-            self._count(state, bisect_right(CLASSES, best.length), hit)
-            if state.new:
-                self._count(state, NEW, hit)
+        known = state.best is not None
+        self._learn(state, token)
         state.own.append(token)
         state.follow()
-        if best is None and not state.new:
+        if not known and not state.new:
             self._count(state, NEW, False)
+
+    def _learn(self, state: LookupState, token: int) -> None:
+        """Did the text go on as its best occurrence did?"""
+        if state.best is not None:
+            hit = state.best.next == token
+            self._count(state, _class(state.best.length), hit)
+            if state.new:
+                self._count(state, NEW, hit)
 
     def _count(self, state: LookupState, kind: int, hit: bool) -> None:
         state.rates.add(kind, hit, FORGET)
@@ -185,3 +205,10 @@ class LookupProposer(HostProposer):
         if self.pool is not None and seq.prompt.cached and seq.finished in ("stop", "length"):
             self.pool.add(seq.prompt.scope, seq.generated)
         seq.lookup = None
+
+
+def _class(length: int) -> int:
+    for kind, limit in enumerate(CLASSES):
+        if length < limit:
+            return kind
+    return len(CLASSES)

@@ -21,11 +21,12 @@ MOST_INDEXED = 1 << 16  # tokens of a text: about 190 bytes each
 class TokenIndex:
     """`tokens`, of which every run is indexed, but for the last one: a text's end does not match itself."""
 
-    __slots__ = ("_base", "_before", "_begun", "_latest", "_pairs", "tokens")
+    __slots__ = ("_base", "_before", "_begun", "_latest", "_pairs", "run", "tokens")
 
     def __init__(self, tokens: Sequence[int] = ()) -> None:
         """Of a longer text, the last tokens are taken."""
         self.tokens: list[int] = []
+        self.run = 0  # the key of the last three tokens
         self._latest: dict[int, int] = {}  # by run of three: the position behind it
         self._pairs: dict[int, int] = {}  # by run of two
         self._before: list[int] = []  # by position: that of the same run before; 0: none
@@ -36,7 +37,7 @@ class TokenIndex:
     def fork(self) -> TokenIndex:
         """A text that begins like this one, which must not grow any more."""
         new = TokenIndex()
-        new.tokens = list(self.tokens)
+        new.tokens, new.run = list(self.tokens), self.run
         new._base, new._begun = self, len(self)
         return new
 
@@ -48,11 +49,11 @@ class TokenIndex:
             self.append(token)
 
     def append(self, token: int) -> None:
-        tokens, before = self.tokens, self._before
+        tokens, run = self.tokens, self.run
         end = len(tokens)
         place = end - self._begun
         if end >= RUN and place < MOST_INDEXED:
-            run = (tokens[-3] << PAIR * BITS) | (tokens[-2] << BITS) | tokens[-1]
+            before = self._before
             if len(before) < place:
                 before += [0] * (place - len(before))
             earlier = self._latest.get(run, 0)
@@ -61,28 +62,33 @@ class TokenIndex:
             before.append(earlier)
             self._latest[run] = self._pairs[run & PAIR_KEY] = end
         tokens.append(token)
+        self.run = (run & PAIR_KEY) << BITS | token
 
-    def _find(self, text: Sequence[int]) -> tuple[int, int]:
-        """The latest occurrence of the last three tokens, or else two: the position behind it, and its length."""
-        pair, base = (text[-2] << BITS) | text[-1], self._base
-        run = (text[-3] << PAIR * BITS) | pair
-        found = self._latest.get(run, 0) or (0 if base is None else base._latest.get(run, 0))
+    def _find(self, run: int) -> tuple[int, int]:
+        """The latest occurrence of a text's last three tokens, or else two: the position behind it, and its length."""
+        found, base = self._latest.get(run, 0), self._base
+        if not found and base is not None:
+            found = base._latest.get(run, 0)
         if found:
             return found, RUN
-        found = self._pairs.get(pair, 0) or (0 if base is None else base._pairs.get(pair, 0))
+        found = self._pairs.get(run & PAIR_KEY, 0)
+        if not found and base is not None:
+            found = base._pairs.get(run & PAIR_KEY, 0)
         return found, PAIR if found else 0
 
-    def match(self, text: Sequence[int]) -> tuple[int, int]:
-        """The longest occurrence of the end of `text`: the position behind it, and its length; 0, 0: there is none."""
-        if len(text) < RUN:
+    def match(self, ending: TokenIndex) -> tuple[int, int]:
+        """The longest occurrence of the end of a text: the position behind it, and its length; 0, 0: there is none."""
+        tokens, text = self.tokens, ending.tokens
+        count = len(text)
+        if count < RUN:
             return 0, 0
-        position, length = self._find(text)
+        position, length = self._find(ending.run)
         if length < RUN:
             return position, length
         best, longest = 0, 0
         left = CANDIDATES
         while position and left and longest < FURTHEST:
-            if longest < position and longest < len(text) and self.tokens[position - 1 - longest] == text[-1 - longest]:
+            if longest < position and longest < count and tokens[position - 1 - longest] == text[-1 - longest]:
                 length = self._agrees(text, position)
                 if length > longest:
                     best, longest = position, length
@@ -123,10 +129,10 @@ class Follower:
         tokens = self.index.tokens
         return tokens[self.position] if self.length and self.position < len(tokens) else None
 
-    def follow(self, text: Sequence[int]) -> None:
+    def follow(self, text: TokenIndex) -> None:
         """The text has one more token. If it is the index's own text, that one is in it."""
         tokens, position = self.index.tokens, self.position
-        if self.length and position < len(tokens) and tokens[position] == text[-1]:
+        if self.length and position < len(tokens) and tokens[position] == text.tokens[-1]:
             self.position, self.length = position + 1, self.length + 1
         else:
             self.position, self.length = self.index.match(text)

@@ -71,6 +71,17 @@ def test_a_text_that_has_not_repeated_itself_for_long_is_looked_at_seldom() -> N
     assert not any(seen[:3]) and all(seen[9:]), "from the first occurrence on at every step"
 
 
+def test_what_was_not_looked_at_is_found_later() -> None:
+    proposer, row = LookupProposer(), seq(FILE, range(1000, 1000 + QUIET))
+    assert proposer.peek(row) is None
+    row.generated += [1, *range(2000, 2020)]
+    assert proposer.peek(row) is None and row.lookup.read == len(row.generated)
+    row.generated += [3, *range(2004, 2010)]  # of what was skipped
+    offer = proposer.offer(row)
+    assert offer is not None and offer.tokens[:2] == (2010, 2011)
+    assert row.lookup.best.length == 6 and row.lookup.own.tokens == [*FILE, *row.generated]
+
+
 def test_what_a_sequence_says_is_compared_with_what_was_expected_though_nothing_is_drafted() -> None:
     proposer = LookupProposer()
     row = seq([7, 8, 9, 1, 7, 8, 9, 2, 7, 8, 9, 3])

@@ -26,7 +26,7 @@ def longest(tokens: list[int], text: list[int]) -> int:
 def test_a_match_is_the_longest_that_there_is(tokens: list[int]) -> None:
     """So short a text has no more occurrences than are compared."""
     index = TokenIndex(tokens)
-    position, length = index.match(tokens)
+    position, length = index.match(index)
     assert length == longest(tokens, tokens)
     if length:
         assert tokens[position - length : position] == tokens[-length:] and position < len(tokens)
@@ -34,7 +34,7 @@ def test_a_match_is_the_longest_that_there_is(tokens: list[int]) -> None:
 
 @given(TEXTS, TEXTS)
 def test_a_match_stands_where_it_says(tokens: list[int], text: list[int]) -> None:
-    position, length = TokenIndex(tokens).match(text)
+    position, length = TokenIndex(tokens).match(TokenIndex(text))
     assert length == 0 or tokens[position - length : position] == text[-length:]
     assert (length > 0) == (longest(tokens, text) > 0)
 
@@ -46,7 +46,7 @@ def test_a_fork_knows_what_an_index_of_the_whole_text_knows(tokens: list[int], m
     for fork in forks:
         fork.extend(more)
         assert fork.tokens == whole.tokens
-        assert fork.match(fork.tokens) == whole.match(whole.tokens)
+        assert fork.match(fork) == whole.match(whole)
     assert base.tokens == tokens
 
 
@@ -56,8 +56,8 @@ def test_following_token_by_token_finds_matches_as_long_as_a_search_does(tokens:
     follower = Follower(index, repeats=True)
     for token in more:
         index.append(token)
-        follower.follow(index.tokens)
-        _, length = index.match(index.tokens)
+        follower.follow(index)
+        _, length = index.match(index)
         assert min(follower.length, FURTHEST) >= length
         if follower.length:
             start, position = follower.position - follower.length, follower.position
@@ -68,7 +68,7 @@ def test_following_token_by_token_finds_matches_as_long_as_a_search_does(tokens:
 def test_a_text_that_repeats_goes_on_repeating() -> None:
     index = TokenIndex([5, 6, 7, 5, 6, 7, 5, 6, 7])
     follower = Follower(index, repeats=True)
-    follower.position, follower.length = index.match(index.tokens)
+    follower.position, follower.length = index.match(index)
     assert follower.following(7) == [5, 6, 7, 5, 6, 7, 5]
     assert Follower(TokenIndex()).following(4) == []
 
