@@ -21,7 +21,6 @@ from paceline.engine.memory import free
 from paceline.engine.plan import Cause, StepPlan
 from paceline.engine.policy import OUTPUT_WEIGHT
 from paceline.engine.prefix_manager import PrefixManager
-from paceline.engine.prompt_runner import Chunk
 from paceline.engine.queueing import DepartureRate, Timeouts
 from paceline.engine.runner import Runner
 from paceline.engine.sampler import NOT_A_NUMBER
@@ -305,7 +304,7 @@ class EngineCore:
             return None, trouble
         launched.decode_only = not (plan.prefill or plan.draft_prefill or plan.encode or plan.score)
         chunks = [(seq, chunk.tokens) for chunk in plan.prefill if (seq := self.seqs.get(chunk.id)) is not None]
-        together = set() if faults.serial else self._prefill_together(chunks, plan.mixed_tokens, launched)
+        together = set() if faults.serial else self._prefill_together(chunks, launched)
         for seq, tokens in chunks:
             if seq.id in together:
                 continue
@@ -322,18 +321,16 @@ class EngineCore:
         self.counters.decode_steps += bool(plan.decode)
         return launched, trouble
 
-    def _prefill_together(self, chunks: list[Chunk], mixed: int, launched: InFlightStep) -> set[RequestId]:
+    def _prefill_together(self, chunks: list[tuple[Sequence, int]], launched: InFlightStep) -> set[RequestId]:
         """Prefill what can share a pass; returns whose chunks are done. After an error each is prefilled alone."""
         done: set[RequestId] = set()
-        for group in self.runner.shared(chunks, mixed):
+        for group in self.runner.shared(chunks):
             try:
                 waits = self.runner.prefill_together(*map(list, zip(*group, strict=True)))
             except Exception as error:  # noqa: BLE001
                 if self.faults.is_ambiguous(error):
                     raise AmbiguousFault from error
                 continue
-            widest = self.scheduler.buckets.width(max(tokens for _, tokens in group))
-            launched.prompt_tokens += len(group) * widest
             for (seq, tokens), arrays in zip(group, waits, strict=True):
                 self._count_prefill(seq, tokens, arrays, launched)
             done |= {seq.id for seq, _ in group}
@@ -343,11 +340,11 @@ class EngineCore:
         arrays = self.runner.prefill(seq, tokens)
         if self.faults.serial:
             self.runner.wait(arrays)
-        launched.prompt_tokens += self.scheduler.buckets.width(tokens)
         self._count_prefill(seq, tokens, arrays, launched)
 
     def _count_prefill(self, seq: Sequence, tokens: int, arrays: list[mx.array], launched: InFlightStep) -> None:
         launched.prefills.append(PromptWork(seq, arrays))
+        launched.prompt_tokens += self.scheduler.buckets.width(tokens)
         self.counters.prompt_tokens += tokens
         self.scheduler.policy.served(seq, tokens)
         if seq.remaining == 0 and seq.prompt.pooling is not None:
@@ -404,8 +401,7 @@ class EngineCore:
     def _read(self, in_flight: InFlightStep) -> InFlightStep | None:
         """Read the lengths of a speculative step. None: it was lost, and its sequences are recomputed."""
         try:
-            with self.timer.waiting():
-                self.runner.read(in_flight)
+            self.runner.read(in_flight)
         except Exception as error:  # noqa: BLE001
             if self.faults.is_ambiguous(error, waited=True):
                 raise AmbiguousFault from (error.__cause__ or error)
@@ -425,8 +421,7 @@ class EngineCore:
 
     def _tokens_of(self, in_flight: InFlightStep) -> list[Token]:
         if in_flight.tokens is None:
-            with self.timer.waiting():
-                in_flight.tokens = self.runner.collect(in_flight)
+            in_flight.tokens = self.runner.collect(in_flight)
             if not in_flight.kept:
                 self.timer.read(in_flight, time.perf_counter())
         return in_flight.tokens

@@ -32,7 +32,6 @@ class StepPlan:
     decode: tuple[RequestId, ...] = ()
     drafts: tuple[Draft, ...] = ()  # of each decoding sequence
     prefill: tuple[PrefillChunk, ...] = ()
-    mixed_tokens: int = 0  # of a pass that prompts of different widths share, with padding; 0: there is none
     encode: RequestId | None = None  # its next image is encoded
     score: RequestId | None = None  # its prompt is scored by the draft (paceline/sparse)
     draft_prefill: tuple[PrefillChunk, ...] = ()  # what the draft model reads of decoding sequences

@@ -19,8 +19,7 @@ def complete(core: EngineCore, in_flight: InFlightStep) -> None:
     faults = core.faults
     for prompt in in_flight.prefills:
         if prompt.is_current:
-            with core.timer.waiting():
-                faults.run_for_one(prompt.seq, partial(core.runner.wait, prompt.arrays), waited=True)
+            faults.run_for_one(prompt.seq, partial(core.runner.wait, prompt.arrays), waited=True)
     for prompt in in_flight.scored:
         if prompt.is_current and prompt.seq.sparse.scorer is not None and core.sparse is not None:
             with faults.or_dense(prompt.seq, waited=True):

@@ -19,7 +19,6 @@ from paceline.cache.slot_plan import Grouping
 from paceline.engine import pooling
 from paceline.engine.drafter import Drafter
 from paceline.engine.forward import Forward
-from paceline.engine.prefill_company import MIXED_WIDTH
 from paceline.engine.sampler import logprob_list, token_logprobs
 from paceline.engine.sequence import Sequence
 from paceline.models.loader import LoadedModel
@@ -30,9 +29,6 @@ TRACED_WIDTH = 2048  # tokens: in a wider pass the device takes longer than the 
 SHARED_WIDTH = 512  # tokens of a prompt that shares a pass: a longer one fills the device
 PADDED_TOKENS = 512  # of a pass in which some prompts may be padding: a smaller one takes as long
 SHARED_SLOTS = 1024  # capacity of its buffers: they are copied to share a pass
-HOST_TOKENS = 1024  # a smaller pass takes as long where the host sets the pace
-
-Chunk = tuple[Sequence, int]  # and how many of its tokens are prefilled
 
 
 class PromptRunner:
@@ -132,21 +128,17 @@ class PromptRunner:
                 seq.computed.tokens, seq.draft, seq.prefix.checkpoint_positions = tokens, draft, positions
             raise
 
-    def shared(self, chunks: Collection[Chunk], mixed: int = 0) -> list[list[Chunk]]:
-        """Which of these chunks share a pass: short ones of the same bucket, that the MTP head reads alike. `mixed`:
-        the most tokens, with padding, of a pass whose chunks have different buckets; 0: there is none."""
+    def shared(self, chunks: Collection[tuple[Sequence, int]]) -> list[list[tuple[Sequence, int]]]:
+        """Which of these chunks share a pass: short ones of the same bucket, that the MTP head reads alike."""
         buckets = self.grouping.buckets
-        groups: dict[tuple[int, bool, bool], list[Chunk]] = {}
+        groups: dict[tuple[int, bool, bool], list[tuple[Sequence, int]]] = {}
         if buckets.prompts:
             for seq, size in chunks:
-                if self._may_share(seq, size, MIXED_WIDTH if mixed else SHARED_WIDTH):
-                    alike = (0 if mixed else buckets.width(size), seq.feeds_mtp, seq.draft.last_hidden is None)
+                if self._may_share(seq, size):
+                    alike = (buckets.width(size), seq.feeds_mtp, seq.draft.last_hidden is None)
                     groups.setdefault(alike, []).append((seq, size))
         passes = []
         for (width, *_), group in groups.items():
-            if mixed:
-                passes += self._mixed(group, mixed)
-                continue
             while len(group) > 1:
                 count = self._prompts_of_pass(len(group), width)
                 passes.append(group[:count])
@@ -160,31 +152,15 @@ class PromptRunner:
             return waiting
         return max(size for size in sizes if size <= waiting)
 
-    def _mixed(self, group: list[Chunk], most: int) -> list[list[Chunk]]:
-        """From the widest down: a pass takes the next chunk if that costs no more than a pass of its own."""
-        buckets = self.grouping.buckets
-
-        def cost(prompts: int, width: int) -> int:
-            return max(buckets.prompt_count(prompts) * width, HOST_TOKENS)
-
-        passes, left = [], sorted(group, key=lambda chunk: chunk[1])
-        while left:
-            taken = [left.pop()]
-            width, count = buckets.width(taken[0][1]), 1
-            while left and count < buckets.prompts[-1] and buckets.prompt_count(count + 1) * width <= most:
-                if cost(count + 1, width) > cost(count, width) + cost(1, buckets.width(left[-1][1])):
-                    break
-                taken.append(left.pop())
-                count += 1
-            passes.append(taken)
-        return [taken for taken in passes if len(taken) > 1]
-
-    def _may_share(self, seq: Sequence, size: int, widest: int) -> bool:
+    def _may_share(self, seq: Sequence, size: int) -> bool:
+        plain = not seq.prompt.media and seq.prompt.pooling is None and seq.sampling.prompt_logprobs is None
+        checkpoints = seq.prefix.checkpoint_positions
+        whole = not checkpoints or checkpoints[0] >= seq.computed.tokens + size
         batch = seq.computed.batch
-        short = size <= widest and (
+        short = size <= SHARED_WIDTH and (
             batch is None or all(plan.groups[0].capacity <= SHARED_SLOTS for plan in batch.slot_plans.values())
         )
-        return seq.may_share_pass(size) and short and not self.language.dynamic_rope
+        return plain and whole and short and seq.sparse.kept is None and not self.language.dynamic_rope
 
     def _reached(self, seq: Sequence, stop: int) -> list[mx.array]:
         """Tokens up to `stop` are prefilled. Returns the arrays of checkpoints that were passed."""

@@ -19,7 +19,6 @@ from paceline.engine.fault_isolation import FaultIsolation
 from paceline.engine.plan import Cause, PrefillChunk, StepPlan
 from paceline.engine.policy import Fifo, Holding, Policy
 from paceline.engine.prefill_budget import MIN_CHUNK, PrefillBudget, SparseBudget
-from paceline.engine.prefill_company import MIXED_WIDTH, PrefillCompany
 from paceline.engine.sequence import Sequence
 from paceline.types import RequestId
 
@@ -45,7 +44,6 @@ class Scheduler:
         self.draft_lengths = draft_lengths or DraftLengths()
         self.draft_choice = DraftChoice()  # among these and what the host's proposers offer
         self.prefill_budget = PrefillBudget(None, prefill_budget)
-        self.company = PrefillCompany()
         self.policy = policy or Fifo()
         self.starvation = starvation  # seconds of waiting after which a sequence comes first
         self.admission: Admission | None = None  # None: memory is not limited
@@ -68,7 +66,6 @@ class Scheduler:
     def add(self, seq: Sequence, now: float = 0.0) -> None:
         seq.queue.arrived = seq.queue.waiting_since = now
         self.policy.arrived(seq, [*self.running, *self.waiting])
-        self.company.arrived(now)
         self.waiting.append(seq)
         self._changed = True
 
@@ -143,7 +140,7 @@ class Scheduler:
         decode = tuple(seq for seq in self.running if seq.is_decoding)
         encode = next((seq for seq in self.running if seq.media_left and not seq.prefix.waiting), None)
         sparse_spent = bool(decode) and self.sparse_budget.is_spent(now)
-        prefill, score = self._prefill(len(decode), sparse_spent), None if sparse_spent else self._score()
+        prefill, score = self._prefill(bool(decode), sparse_spent), None if sparse_spent else self._score()
         if decode and prefill and score is not None:  # a stream waits for one chunk, not for two
             self._scored = not self._scored
             prefill, score = ((), score) if self._scored else (prefill, None)
@@ -151,7 +148,6 @@ class Scheduler:
             _ids(decode),
             self.draft_choice.choose(decode, self.draft_lengths.choose(decode), self.draft_lengths),
             prefill,
-            self.step_tokens(bool(decode)) if len(prefill) > 1 and self.company.pays else 0,
             None if encode is None else encode.id,
             None if score is None else score.id,
             self._draft_prefill(decode, sum(chunk.tokens for chunk in prefill)) if score is None else (),
@@ -313,7 +309,7 @@ class Scheduler:
 
     # -- prefill
 
-    def _prefill(self, decoding: int, sparse_spent: bool = False) -> tuple[PrefillChunk, ...]:
+    def _prefill(self, decoding: bool, sparse_spent: bool = False) -> tuple[PrefillChunk, ...]:
         """The first prompt by the policy gets at least half the budget, so that it always progresses; the rest goes to
         the shortest remainders, so that a short prompt does not wait for a long one. `sparse_spent`: sparse prefills
         leave this step to the streams."""
@@ -327,9 +323,9 @@ class Scheduler:
             and seq.finished is None
             if seq.sparse.kept is None or not sparse_spent
         ]
-        if not seqs or self._waits_for_company(seqs, decoding):
+        if not seqs:
             return ()
-        budget = self.step_tokens(bool(decoding))
+        budget = self.step_tokens(decoding)
         first_to_prefill = self.policy.first_to_prefill(seqs)
         half = max((budget + 1) // 2, self.buckets.width(1))  # it progresses in any case
         grants = {id(first_to_prefill): self._grant(first_to_prefill, 0, half)}
@@ -342,14 +338,6 @@ class Scheduler:
                 grants[id(seq)] = tokens
                 budget -= self.buckets.width(tokens) - self.buckets.width(have)
         return tuple(PrefillChunk(seq.id, grants[id(seq)]) for seq in seqs if id(seq) in grants)
-
-    def _waits_for_company(self, seqs: Collection[Sequence], decoding: int) -> bool:
-        """Is there only one prompt to prefill, which would better share its pass with the next one?"""
-        [first, *others] = seqs
-        tokens = first.remaining
-        if others or not self.buckets.prompts or tokens > MIXED_WIDTH or not first.may_share_pass(tokens):
-            return False
-        return self.company.is_expected(decoding, self._now - first.queue.admitted)
 
     def _grant(self, seq: Sequence, have: int, budget: int) -> int:
         """The most tokens for a sequence that has `have` of the step already and may cost `budget` more."""

@@ -258,13 +258,6 @@ class Sequence:
             return 0  # no proposer has seen anything yet
         return self.max_tokens - self.scheduled - 1
 
-    def may_share_pass(self, tokens: int) -> bool:
-        """Can so many tokens be prefilled in one pass with others? Not if there is more to do than to read text."""
-        plain = not self.prompt.media and self.prompt.pooling is None and self.sampling.prompt_logprobs is None
-        checkpoints = self.prefix.checkpoint_positions
-        whole = not checkpoints or checkpoints[0] >= self.computed.tokens + tokens
-        return plain and whole and self.sparse.kept is None
-
     @property
     def feeds_mtp(self) -> bool:
         """Does the MTP head read its prompt?"""

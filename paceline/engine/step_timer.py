@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
 from paceline.engine.in_flight import InFlightStep
 from paceline.engine.scheduler import Scheduler
 
 
 class StepTimer:
-    """A step's time is the time between two reads: the host runs one step behind the device.
+    """A step's time is the time between two reads: the host runs one step behind the device."""
 
-    Of that, the host works while its thread takes processor time, but not to read results: MLX lets a host wait that
-    has submitted much, and some drivers spin while they wait.
-    """
-
-    def __init__(self, scheduler: Scheduler, processor_time: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._processor_time = processor_time
         self.reset()
 
     def reset(self) -> None:
@@ -27,18 +18,7 @@ class StepTimer:
         self._read_at = 0.0
         self._shape: tuple[int, int, int] | None = None
         self._alike = 0  # steps of this shape in a row
-        self._worked = 0.0  # processor time of the engine's thread, at the last read
-        self._spun = 0.0  # of that since then, to wait for the device
         self._waited = False  # did the next step begin after the last was read?
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """The host waits for the device."""
-        begun = self._processor_time()
-        try:
-            yield
-        finally:
-            self._spun += self._processor_time() - begun
 
     def read(self, step: InFlightStep, now: float) -> None:
         """Report how long a step took, if it and the two before had the same shape and only decoded. A step that began
@@ -50,13 +30,9 @@ class StepTimer:
             shape = (draft_lengths.size(len(step.seqs)), step.head_length, step.host_length)
         if known and step.seqs and step.steady and (step.decode_only or step.prompt_tokens):
             prefill_budget.observe(step.prompt_tokens, seconds)
-        worked = self._processor_time()
-        if known and step.seqs:
-            self._scheduler.company.observe(seconds, worked - self._worked - self._spun)
         self._alike = self._alike + 1 if shape is not None and shape == self._shape else 0
         if shape is not None and self._shape is not None and (shape[2] or self._waited):
             self._scheduler.draft_choice.timed(*shape, seconds)
         if shape is not None and not shape[2] and self._alike >= 2:
             draft_lengths.timed(*shape[:2], seconds)
-        self._worked, self._spun = worked, 0.0
         self._read_at, self._shape, self._waited = now, shape, step.needs_sync

@@ -24,7 +24,6 @@ from paceline.cache.batch import Batch
 from paceline.cache.slot_plan import Grouping
 from paceline.engine import proposer
 from paceline.engine.forward import DEVICES, TRACE_AFTER, Forward
-from paceline.engine.prefill_company import MIXED_WIDTH
 from paceline.engine.prompt_runner import SHARED_WIDTH
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import EngineRequest, Sequence
@@ -143,8 +142,7 @@ class _WarmUp:
             (count, width)
             for width in buckets.widths
             for count in buckets.prompts
-            if count * width <= scope.prefill_chunk
-            and (count == 1 or width <= (SHARED_WIDTH if count > 2 else MIXED_WIDTH))
+            if count * width <= scope.prefill_chunk and (count == 1 or width <= SHARED_WIDTH)
         ]
         sizes = [size for size in buckets.rows if size <= max(scope.max_num_seqs, 1) and scope.fits(size, SHORT)]
         total = len(passes) + len(sizes)

@@ -21,8 +21,9 @@ from mlx_lm.models import llama, qwen3, qwen3_next
 from paceline.models.cuda_kernel import CudaKernel, on_device
 
 MOST_ROWS = 40
-MOST_MERGED = 0  # rows up to which siblings are one product of cuBLAS, if it was set before a load: to be measured
-FUSES_HALVES = True  # the SwiGLU of such a product is a launch of ours: MLX's is slow where lines are not contiguous
+MOST_MERGED = (
+    1024  # rows up to which siblings are one product of cuBLAS: with more the device sets the pace, not the host
+)
 MOST_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
 NARROW, NARROW_ROWS = 4096, 8  # outputs and rows up to which a block has more warps
 WIDE_ROWS = 16  # above, a block of 16 outputs reads twice as much of x as of the matrix: here it computes more of them
@@ -68,54 +69,46 @@ class RowLinear(nn.Linear):  # type: ignore[misc]
 class Siblings:
     """Layers that one module gives the same input, one after another: one launch computes the products of all.
 
-    For many rows that is a product of cuBLAS with all matrices, if they are merged. For the host it is by far the
+    For many rows that is a product of cuBLAS, with a matrix of which theirs become parts. For the host it is by far the
     dearest kind of launch: MLX captures each into a CUDA graph of its own.
     """
 
     def __init__(self, layers: Sequence[RowLinear]) -> None:
         self.layers = layers
-        self._merged: mx.array | None = None
-        self._parts: list[mx.array] = []  # of it: the layers' matrices
+        sizes = [len(layer.weight) for layer in layers]
+        self._ranges = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+        self._merged = mx.concatenate([layer.weight for layer in layers])
+        self._parts = [self._merged[part] for part in self._ranges]
+        mx.eval(self._merged, self._parts)  # group by group: else all matrices would be there twice
+        for layer, part in zip(layers, self._parts, strict=True):
+            layer.weight = part
         self._input: mx.array | None = None
         self._made: dict[int, mx.array] = {}  # by the layer's id, until it asks for its own
 
     def product(self, layer: RowLinear, x: mx.array) -> mx.array:
         if self._input is not x or id(layer) not in self._made:
             few = x.size // x.shape[-1] <= MOST_ROWS
-            found = products(x, [one.weight for one in self.layers]) if few else self._slices(self.side_by_side(x))
+            found = products(x, [one.weight for one in self.layers]) if few else self._separate(x)
             self._input, self._made = x, {id(one): out for one, out in zip(self.layers, found, strict=True)}
         out = self._made.pop(id(layer))
         if not self._made:
             self._input = None
         return out
 
-    def merge(self) -> None:
-        """Put the layers' matrices into one, of which theirs are parts."""
-        merged = mx.concatenate([layer.weight for layer in self.layers])
-        parts, first = [], 0
-        for layer in self.layers:
-            parts.append(merged[first : first + len(layer.weight)])
-            first += len(layer.weight)
-        mx.eval(merged, parts)  # group by group: else all matrices would be there twice
-        self._merged, self._parts = merged, parts
-        for layer, part in zip(self.layers, parts, strict=True):
-            layer.weight = part
-
     def merges(self, rows: int) -> bool:
         """Are products of so many rows one? Not where a layer has got another matrix, or an adapter changes one."""
-        if self._merged is None or not MOST_ROWS < rows <= MOST_MERGED:
+        if not MOST_ROWS < rows <= MOST_MERGED:
             return False
         own = all(type(layer) is RowLinear and layer.fused for layer in self.layers)
         return own and all(layer.weight is part for layer, part in zip(self.layers, self._parts, strict=True))
 
     def side_by_side(self, x: mx.array) -> mx.array:
         """The products of all layers, the last axis in their order."""
-        assert self._merged is not None
         return x @ self._merged.T
 
-    def _slices(self, products: mx.array) -> list[mx.array]:
-        ends = list(accumulate(len(part) for part in self._parts))
-        return [products[..., end - len(part) : end] for end, part in zip(ends, self._parts, strict=True)]
+    def _separate(self, x: mx.array) -> list[mx.array]:
+        every = self.side_by_side(x)
+        return [every[..., part] for part in self._ranges]
 
 
 class RowMLP:
@@ -126,18 +119,11 @@ class RowMLP:
     down_proj: Any
 
     def __call__(self, x: mx.array) -> mx.array:
-        rows = x.size // x.shape[-1]
-        if can_gate(self) and x.dtype == mx.bfloat16:
-            siblings = self.gate_proj.siblings
-            out: mx.array
-            if rows <= MOST_ROWS:
-                out = self.down_proj(products(x, [self.gate_proj.weight, self.up_proj.weight], gated=True)[0])
-                return out
-            if FUSES_HALVES and siblings is not None and siblings.merges(rows):
-                out = self.down_proj(swiglu_of_halves(siblings.side_by_side(x)))
-                return out
-        plain: mx.array = super().__call__(x)  # type: ignore[misc]
-        return plain
+        if not can_gate(self) or x.size // x.shape[-1] > MOST_ROWS or x.dtype != mx.bfloat16:
+            plain: mx.array = super().__call__(x)  # type: ignore[misc]
+            return plain
+        out: mx.array = self.down_proj(products(x, [self.gate_proj.weight, self.up_proj.weight], gated=True)[0])
+        return out
 
 
 ROW_MLPS: dict[type, type] = {
@@ -159,8 +145,6 @@ def join_siblings(module: nn.Module) -> None:
             siblings = Siblings(layers)
             for layer in layers:
                 layer.siblings = siblings
-            if MOST_MERGED:
-                siblings.merge()
 
 
 def fits(module: nn.Module) -> bool:
@@ -182,30 +166,6 @@ def _kernel(count: int, wide: bool, gated: bool) -> CudaKernel:
         output_names=["out0"] if gated else [f"out{i}" for i in every],
         source="\n".join([*choice, FINISH, WIDE_SOURCE if wide else SOURCE]),
     )
-
-
-@cache
-def _halves() -> CudaKernel:
-    return CudaKernel(
-        name="paceline_swiglu_of_halves",
-        input_names=["both", "sizes"],
-        output_names=["out"],
-        source=Path(__file__).with_name("linear_cuda_halves.cu").read_text(),
-    )
-
-
-def swiglu_of_halves(both: mx.array) -> mx.array:
-    """mlx-lm's swiglu of the halves of the last axis, in bfloat16."""
-    size, threads = both.shape[-1] // 2, 256
-    rows = both.size // both.shape[-1]
-    return _halves()(
-        inputs=[both, on_device((rows,), mx.int32)],
-        template=[("T", both.dtype), ("Size", size), ("Threads", threads)],
-        grid=(-(-rows * size // (8 * threads)) * threads, 1, 1),
-        threadgroup=(threads, 1, 1),
-        output_shapes=[(*both.shape[:-1], size)],
-        output_dtypes=[both.dtype],
-    )[0]
 
 
 def lines(rows: int, *outputs: int) -> int:

@@ -28,7 +28,6 @@ class Planned:
     cause: Cause = "memory"
     exceeds_memory: Sequence | None = None
     admitted: tuple[Sequence, ...] = ()
-    mixed_tokens: int = 0
 
     @property
     def empty(self) -> bool:
@@ -56,7 +55,6 @@ def planned(scheduler: Scheduler, now: float = 0.0) -> Planned:
         plan.cause,
         known[plan.exceeds_memory] if plan.exceeds_memory else None,
         tuple(admitted),
-        plan.mixed_tokens,
     )
 
 

@@ -27,7 +27,6 @@ PLANS = SOME.flatmap(
         decode=st.just(decode),
         drafts=st.lists(DRAFTS, min_size=len(decode), max_size=len(decode)).map(tuple),
         prefill=CHUNKS,
-        mixed_tokens=st.integers(0, 4096),
         encode=st.none() | IDS,
         score=st.none() | IDS,
         draft_prefill=CHUNKS,

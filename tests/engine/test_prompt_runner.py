@@ -14,7 +14,6 @@ import pytest
 
 from paceline.cache.shape_buckets import GPU
 from paceline.cache.slot_plan import PADDED
-from paceline.engine.prefill_company import MIXED_WIDTH
 from paceline.engine.prompt_runner import SHARED_SLOTS, SHARED_WIDTH
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import Sequence
@@ -48,8 +47,8 @@ def runner(tiny: Tiny) -> Runner:
     return Runner(loaded(tiny("hybrid", **SMALL)), replace(PADDED, buckets=GPU))
 
 
-def shared(runner: Runner, *chunks: tuple[Sequence, int], mixed: int = 0) -> list[list[Sequence]]:
-    return [[seq for seq, _ in group] for group in runner.shared(chunks, mixed)]
+def shared(runner: Runner, *chunks: tuple[Sequence, int]) -> list[list[Sequence]]:
+    return [[seq for seq, _ in group] for group in runner.shared(chunks)]
 
 
 # -- who shares
@@ -85,29 +84,6 @@ def test_no_pass_has_more_prompts_than_the_largest_bucket(runner: Runner) -> Non
     seqs = [seq() for _ in range(GPU.prompts[-1] + 3)]
     assert [len(group) for group in shared(runner, *((each, 19) for each in seqs))] == [GPU.prompts[-1], 3]
     assert [len(group) for group in shared(runner, *((each, 19) for each in seqs[:17]))] == [GPU.prompts[-1]]
-
-
-def test_chunks_of_different_buckets_share_a_pass_where_that_costs_less(runner: Runner) -> None:
-    seqs = {width: seq(width + 1) for width in (1024, 700, 500, 300, 100, 20)}
-
-    def found(*widths: int, mixed: int = 2048) -> list[list[int]]:
-        passes = shared(runner, *((seqs[width], width) for width in widths), mixed=mixed)
-        return [[each.remaining for each in group] for group in passes]
-
-    assert found(20, 500, mixed=0) == []
-    assert found(20, 500) == [[500, 20]]
-    assert found(100, 1024) == [[1024, 100]]
-    assert found(700, 100, 1024) == [[1024, 700]]  # four rows of 1,024 would be more than a step may take
-    assert found(100, 500, 20, 300) == [[500, 300, 100, 20]]
-    assert found(100, 500, 20, 300, mixed=1024) == [[500, 300], [100, 20]]
-    assert found(500, 1024, mixed=1024) == []
-    wide = seq(MIXED_WIDTH + 2)
-    assert shared(runner, (wide, MIXED_WIDTH + 1), (seqs[20], 20), mixed=4096) == []
-
-
-def test_three_prompts_whose_padding_costs_more_than_a_pass_are_two_passes(runner: Runner) -> None:
-    seqs = [seq(600) for _ in range(3)]
-    assert shared(runner, *((each, 599) for each in seqs), mixed=4096) == [[seqs[2], seqs[1]]]
 
 
 def pictured() -> Sequence:
@@ -195,31 +171,6 @@ def test_a_shared_pass_gives_each_what_it_gets_alone(runner: Runner) -> None:
                 a, b = (array[:, :, :length] if array.shape[2] == 256 else array for array in (a, b))
                 assert a.shape == b.shape and mx.allclose(a, b, atol=1e-4)
         assert mx.allclose(mine.draft.last_hidden, other.draft.last_hidden, atol=1e-4)
-
-
-@pytest.mark.parametrize("speculation", ["off", 2])
-@pytest.mark.parametrize("traces", [False, True])
-def test_a_pass_of_different_widths_gives_each_what_it_gets_alone(
-    tiny: Tiny, traces: bool, speculation: Speculation
-) -> None:
-    folder = tiny("hybrid", **SMALL)
-    stepper = Stepper(folder, "padded+buckets", chunk=2048, speculation=speculation)
-    stepper.runner.prompts.traces = traces
-    passes: list[tuple[int, int]] = []
-    forward = stepper.runner.prompts
-
-    def call(batch: Any, width: int, *arguments: Any, **options: Any) -> Any:
-        passes.append((batch.rows, width))
-        return forward(batch, width, *arguments, **options)
-
-    stepper.runner.prompts = Instead(forward, call)  # type: ignore[assignment]
-    for _ in range(200):
-        stepper.engine.scheduler.company.observe(1.0, 1.0)
-    for length in LENGTHS:
-        stepper.greedy(str(length), text(length), TOKENS)
-    stepper.finish()
-    assert passes == [(4, 128)]
-    check_all(stepper, folder)
 
 
 # -- errors

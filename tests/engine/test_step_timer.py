@@ -18,14 +18,11 @@ class Clocked:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.scheduler = Scheduler(64, 512)
-        self.worked = 0.0  # processor time
-        self.timer = StepTimer(self.scheduler, lambda: self.worked)
+        self.timer = StepTimer(self.scheduler)
         self.observed: list[tuple[int, float]] = []
         self.timed: list[tuple[int, int, float]] = []
         self.now = 10.0
         monkeypatch.setattr(self.scheduler.prefill_budget, "observe", lambda *seen: self.observed.append(seen))
-        self.busy: list[tuple[float, float]] = []
-        monkeypatch.setattr(self.scheduler.company, "observe", lambda *seen: self.busy.append(seen))
         monkeypatch.setattr(self.scheduler.draft_lengths, "timed", lambda *seen: self.timed.append(seen))
 
     def read(self, seqs: int, seconds: float = 1.0, **more: Any) -> None:
@@ -100,21 +97,3 @@ def test_steps_of_one_bucket_are_alike(clocked: Clocked) -> None:
     for seqs in (5, 8, 6):
         clocked.read(seqs)
     assert clocked.timed == [(8, 0, 1.0)]
-
-
-def test_how_long_the_host_works_for_a_step(clocked: Clocked) -> None:
-    """Its thread's processor time since the last read, but not what it takes to wait."""
-    clocked.worked = 5.0
-    clocked.read(2)
-    clocked.worked += 0.5
-    with clocked.timer.waiting():
-        clocked.worked += 0.75
-    clocked.read(2, 2.0)
-    clocked.worked += 0.25
-    clocked.read(0, 2.0)
-    clocked.worked += 1.0
-    with pytest.raises(ValueError), clocked.timer.waiting():
-        clocked.worked += 0.5
-        raise ValueError
-    clocked.read(3, 1.5)
-    assert clocked.busy == [(2.0, 0.5), (1.5, 1.0)]

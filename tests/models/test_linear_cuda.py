@@ -24,7 +24,6 @@ from paceline.models.linear_cuda import (
     form,
     lines,
     products,
-    swiglu_of_halves,
 )
 from tests.cuda import on_cuda
 
@@ -216,28 +215,6 @@ def mlp() -> Any:
 
 
 @pytest.mark.usefixtures("claims_cuda")
-def test_the_swiglu_of_merged_layers_reads_their_one_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    shapes = []
-
-    def halves(both: mx.array) -> mx.array:
-        shapes.append(both.shape)
-        found: mx.array = swiglu(*mx.split(both, 2, axis=-1))
-        return found
-
-    monkeypatch.setattr(linear_cuda, "MOST_MERGED", 64)
-    monkeypatch.setattr(linear_cuda, "swiglu_of_halves", halves)
-    module, plain = nn.Sequential(mlp()), mlp()
-    wrap_layers(module, {"model_type": "qwen3_5"})
-    switch_kernels(module, True)
-    x = normal(1, 64, 64)
-    for fuses in (True, False):
-        monkeypatch.setattr(linear_cuda, "FUSES_HALVES", fuses)
-        found, wanted = module.layers[0](x).astype(mx.float32), plain(x).astype(mx.float32)
-        assert mx.allclose(found, wanted, rtol=2e-2, atol=2e-2)
-    assert shapes == [(1, 64, 192)]
-
-
-@pytest.mark.usefixtures("claims_cuda")
 def test_gate_and_up_and_their_swiglu_are_one_launch_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     launches: list[tuple[int, bool]] = []
 
@@ -321,11 +298,3 @@ def test_rows_and_tokens_are_rows_alike_to_the_kernel() -> None:
     assert mx.array_equal(ours(x).reshape(36, 256), ours(x.reshape(36, 512)))
     strided = normal(9, 4, 512).transpose(1, 0, 2)
     assert mx.array_equal(ours(strided), ours(mx.contiguous(strided)))
-
-
-@on_cuda
-@pytest.mark.parametrize("shape", [(1, 41, 192), (3, 50, 2 * 9216), (7, 16)])
-def test_the_swiglu_of_halves_is_mlx_lms(shape: tuple[int, ...]) -> None:
-    both = 4 * normal(*shape)
-    found = swiglu_of_halves(both)
-    assert mx.array_equal(found, swiglu(*(mx.contiguous(part) for part in mx.split(both, 2, axis=-1))))
