@@ -23,8 +23,6 @@ DEVICES = ("cuda", "metal")  # on a CPU the arithmetic takes the time, not the h
 TRACE_AFTER = 4  # steps of one shape before it is traced, where shapes are exact
 MOST_SHAPES = 1024  # traces kept; past that they are dropped, all of them
 
-SHARES_BLANKS = True  # rows without tokens have one state of zeros
-
 Function = Callable[[list[mx.array], Batch], list[mx.array]]
 Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what commits the pass
 
@@ -77,7 +75,7 @@ class Forward:
         if self.traces and traced and positions is None and not checkpoints:
             self.steady = self._has_trace(batch, shape)
             if not _filled(batch) and self._shapes is not None:
-                allocate(batch, self._shapes, shares=SHARES_BLANKS)
+                allocate(batch, self._shapes, shares=True)
             if self.steady or self._is_due(batch, shape):
                 return self._run(batch, width, inputs, tentative, valid, slots)
         batch.begin(width, positions, tentative=tentative, valid=valid, checkpoints=checkpoints)
