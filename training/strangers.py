@@ -148,13 +148,21 @@ def table(rows: Sequence[Figure], judged: Sequence[Judged]) -> str:
 
 
 async def examine(
-    target: str, rows: Sequence[Figure], *, count: int | None, seed: int, out: Path | None, together: int, quiet: bool
+    target: str,
+    rows: Sequence[Figure],
+    *,
+    count: int | None,
+    seed: int,
+    out: Path | None,
+    together: int,
+    keep: float | None,
+    quiet: bool,
 ) -> list[Judged]:
     known = material()
     for reason in known.missing:
         print(reason, file=sys.stderr)
     judged: list[Judged] = []
-    async with stranger(target, together=together) as partner:
+    async with stranger(target, together=together, keep=keep) as partner:
         filler = await measured(partner, known)
         with out.open("w") if out else nullcontext() as log:
             for row in rows:
@@ -185,13 +193,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="file for every prompt, answer and verdict, as JSON lines")
     parser.add_argument("--together", type=int, default=16, help="prompts in flight at a time")
+    parser.add_argument(
+        "--keep", type=float, metavar="SHARE", help="read prompts sparsely (SpecPrefill), so much of them"
+    )
     parser.add_argument("--quiet", action="store_true")
     given = parser.parse_args(arguments)
     try:
         rows = chosen(given.only)
     except ValueError as error:
         parser.error(str(error))
-    options = {"count": given.count, "seed": given.seed, "out": given.out, "together": given.together}
+    options = {
+        "count": given.count,
+        "seed": given.seed,
+        "out": given.out,
+        "together": given.together,
+        "keep": given.keep,
+    }
     judged = asyncio.run(examine(given.target, rows, quiet=given.quiet, **options))
     print(table(rows, judged))
 

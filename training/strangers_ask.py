@@ -85,9 +85,10 @@ def without_pictures(value: Any) -> Any:
 class Stranger:
     """One conversation partner: a client of a server, which may run in this process."""
 
-    def __init__(self, http: httpx.AsyncClient, together: int) -> None:
+    def __init__(self, http: httpx.AsyncClient, together: int, keep: float | None = None) -> None:
         self._http = http
         self._seats = asyncio.Semaphore(together)
+        self._more = {} if keep is None else {"specprefill": True, "specprefill_keep_pct": keep}
         self._model = ""
 
     async def connect(self) -> None:
@@ -101,7 +102,8 @@ class Stranger:
 
     async def ask(self, question: Question) -> Judged:
         async with self._seats:
-            reply = await self._http.post("/v1/chat/completions", json={"model": self._model, **question.body})
+            body = {"model": self._model, **question.body, **self._more}
+            reply = await self._http.post("/v1/chat/completions", json=body)
         answer = read(reply)
         wrong = f"error: {answer.error}" if answer.error else question.verdict(answer)
         return Judged(question, answer, wrong)
@@ -132,11 +134,12 @@ def read(reply: httpx.Response) -> Answer:
 
 
 @asynccontextmanager
-async def stranger(target: str, *, together: int = 16) -> AsyncIterator[Stranger]:
-    """To a server's URL, or to a model (a folder or an id; "paceline-mini" is the embedded one) that is loaded here."""
+async def stranger(target: str, *, together: int = 16, keep: float | None = None) -> AsyncIterator[Stranger]:
+    """To a server's URL, or to a model (a folder or an id; "paceline-mini" is the embedded one) that is loaded here.
+    `keep`: prompts are read sparsely, this share of them."""
     if re.match(r"https?://", target):
         async with httpx.AsyncClient(base_url=target.rstrip("/").removesuffix("/v1"), timeout=TIMEOUT_S) as http:
-            partner = Stranger(http, together)
+            partner = Stranger(http, together, keep)
             await partner.connect()
             yield partner
         return
@@ -145,14 +148,15 @@ async def stranger(target: str, *, together: int = 16) -> AsyncIterator[Stranger
     from paceline.settings import Settings
 
     model = None if target == "paceline-mini" else target
-    settings = Settings(model=model, max_num_seqs=max(together, 1))
+    draft = None if keep is None else "paceline-mini-draft"
+    settings = Settings(model=model, max_num_seqs=max(together, 1), specprefill_draft_model=draft)
     app = create_app(Service(settings), settings)
     transport = httpx.ASGITransport(app, client=("127.0.0.1", 1234))
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url=LOCAL, timeout=TIMEOUT_S) as http,
     ):
-        partner = Stranger(http, together)
+        partner = Stranger(http, together, keep)
         await partner.connect()
         yield partner
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -31,9 +32,9 @@ def parrot(request: httpx.Request) -> httpx.Response:
 
 
 @asynccontextmanager
-async def to_a_parrot(target: str, *, together: int) -> AsyncIterator[Stranger]:
+async def to_a_parrot(target: str, *, together: int, keep: float | None = None) -> AsyncIterator[Stranger]:
     async with httpx.AsyncClient(transport=httpx.MockTransport(parrot), base_url=target) as http:
-        partner = Stranger(http, together)
+        partner = Stranger(http, together, keep)
         await partner.connect()
         yield partner
 
@@ -73,6 +74,22 @@ def test_a_run_prints_the_table_and_writes_every_prompt(tmp_path: Path, capsys: 
     assert printed[3] == "| first request | 0.000 | 1.00 missed | 20 |"
     assert len(lines) == 40 and all(line["right"] == (line["expected"] == 5) for line in sums)
     assert sums[0]["answer"] == "5" and sums[0]["prompt_tokens"] == 7 and sums[0]["body"]["temperature"] == 0
+
+
+def test_prompts_are_read_sparsely_if_asked_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[dict[str, Any]] = []
+
+    def listening(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/chat/completions":
+            heard.append(json.loads(request.content))
+        return answer(request)
+
+    answer = parrot
+    monkeypatch.setitem(globals(), "parrot", listening)
+    strangers.main(["http://parrot", "--only", "sums", "--count", "2", "--quiet", "--keep", "0.3"])
+    strangers.main(["http://parrot", "--only", "sums", "--count", "2", "--quiet"])
+    assert [body.get("specprefill_keep_pct") for body in heard] == [0.3, 0.3, None, None]
+    assert [body.get("specprefill") for body in heard] == [True, True, None, None]
 
 
 def test_an_unknown_kind_ends_the_program(capsys: pytest.CaptureFixture[str]) -> None:
