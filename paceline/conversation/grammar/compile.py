@@ -71,8 +71,8 @@ class Compiled:
         vocab_size: int,
         ends: frozenset[int],
         size: int,
+        vocabulary: LLTokenizer,
         triggers: frozenset[int] = frozenset(),
-        vocabulary: LLTokenizer | None = None,
         styles: Sequence[LLMatcher] = (),
     ) -> None:
         """`styles`: the same grammar, with JSON as it is usually written (grammar/styles)."""
@@ -88,9 +88,11 @@ class Compiled:
     def matcher(self, field: str | None = None) -> Matcher:
         """`field` is the request's field that asked for it."""
         style = None
-        if self._vocabulary is not None and self._styles:
+        if self._styles:
             style = StyleFollower(self._vocabulary, [partial(self._copied, each) for each in self._styles])
-        return Matcher(self._copied(self._matcher), self._vocab_size, self._ends, field, self._triggers, style)
+        width = self._vocabulary.vocab_size
+        copied = self._copied(self._matcher)
+        return Matcher(copied, self._vocab_size, self._ends, field, self._triggers, style, width)
 
     def _copied(self, matcher: LLMatcher) -> LLMatcher:
         with self._lock:
@@ -213,7 +215,7 @@ class Grammars:
             return InvalidRequest(explained(matcher.get_error()))
         styles = [] if not self._drafts or spec.size > STYLED_BYTES else self._styles(vocabulary, written)
         size = (BASE_BYTES + BYTES_PER_BYTE * spec.size) * (1 + len(styles))
-        return Compiled(matcher, self._vocab_size, self._ends, size, triggers(spec, markers), vocabulary, styles)
+        return Compiled(matcher, self._vocab_size, self._ends, size, vocabulary, triggers(spec, markers), styles)
 
     def _styles(self, vocabulary: LLTokenizer, grammar: str) -> list[LLMatcher]:
         made = [LLMatcher(vocabulary, text, log_level=0, limits=STYLE_LIMITS) for text in styled(grammar)]
@@ -254,6 +256,7 @@ def _size(spec: GrammarSpec, made: Compiled | InvalidRequest) -> int:
     return made.size if isinstance(made, Compiled) else BASE_BYTES // 32 + spec.size
 
 
+EVERYTHING = 0xFFFFFFFF  # 32 tokens
 UNFIT = "doesn't satisfy the grammar"  # llguidance's words for a token that it did not allow
 
 
@@ -268,8 +271,12 @@ class Matcher:
         field: str | None = None,
         triggers: frozenset[int] = frozenset(),
         style: StyleFollower | None = None,
+        width: int | None = None,
     ) -> None:
+        """`width`: the tokens of llguidance's masks, if they are more than the model's."""
         self._matcher = matcher
+        self._bits = np.empty((0, -(-(width or vocab_size) // 32)), dtype=np.uint32)
+        self._address = 0
         self._vocab_size = vocab_size
         self._ends = ends
         self._field = field  # of the request, for error messages
@@ -294,23 +301,31 @@ class Matcher:
     def packed(
         self, draft_tokens: Sequence[int], said: Sequence[int] = ()
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
-        """`allowed` in bits, as llguidance gives it. After a `said` token that does not fit, all is allowed: to accept
-        it will fail."""
-        words = -(-self._vocab_size // 32)
-        bits = np.full((len(draft_tokens) + 1, words), 0xFFFFFFFF, dtype=np.uint32)
+        """`allowed` in bits, until the next call. After a `said` token that does not fit, all is allowed: to accept it
+        will fail."""
+        self._make_room(len(draft_tokens) + 1)
         over = self._over or not self._ends.isdisjoint(said)
         heard = 0
         while not over and heard < len(said) and self._follows(said[heard]):
             heard += 1
         taken = 0
-        if over or heard == len(said):
-            self._fill_bits(bits[0], over)
+        filled = over or heard == len(said)
+        if filled:
+            self._fill_bits(0, over)
             while not over and taken < len(draft_tokens) and self._follows(draft_tokens[taken]):
                 taken += 1
-                self._fill_bits(bits[taken], over)
+                self._fill_bits(taken, over)
         if heard + taken:
             self._matcher.rollback(heard + taken)
+        bits = self._bits[: len(draft_tokens) + 1, : -(-self._vocab_size // 32)]
+        bits[taken + filled :] = EVERYTHING
         return bits, self._heirs(bits, taken + 1) if self._triggers else None
+
+    def _make_room(self, places: int) -> None:
+        """One array for all calls: a new one for each takes longer than a mask."""
+        if places > len(self._bits):
+            self._bits = np.empty((places, self._bits.shape[1]), dtype=np.uint32)
+            self._address = self._bits.ctypes.data
 
     def _heirs(self, bits: NDArray[np.uint32], count: int) -> NDArray[np.uint32] | None:
         """Where a call or text may begin, the text's tokens."""
@@ -324,16 +339,18 @@ class Matcher:
         heirs[choices] = bits[choices] & ~triggers
         return heirs
 
-    def _fill_bits(self, bits: NDArray[np.uint32], over: bool) -> None:
+    def _fill_bits(self, place: int, over: bool) -> None:
         """A complete grammar allows only end tokens; a failed matcher allows everything."""
         if over:
+            bits = self._bits[place]
             bits[:] = 0
             for token in self._ends:
                 bits[token // 32] |= np.uint32(1 << token % 32)
             return
-        known = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint32)
-        if not self._matcher.is_error():  # else everything is allowed
-            bits[:] = known[: len(bits)]
+        size = self._bits.shape[1] * self._bits.itemsize
+        self._matcher.unsafe_compute_mask_ptr(self._address + place * size, size)
+        if self._matcher.is_error():
+            self._bits[place] = EVERYTHING
 
     def forced(self) -> list[int]:
         """The tokens that must follow, up to an end; of JSON those that must follow in its usual style."""

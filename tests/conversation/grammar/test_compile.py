@@ -175,10 +175,24 @@ def test_masks_after_tokens_that_are_accepted_later(
                 behind.accept(token)
 
 
+def test_masks_are_llguidance_s_own_where_the_model_has_fewer_tokens_or_more(tokenizer: Tokenizer) -> None:
+    for vocab_size in (max(tokenizer.eos_ids) + 1, tokenizer.vocab_size, WIDTH + 7):
+        compiled = Grammars(tokenizer, vocab_size, tokenizer.eos_ids).compile(GrammarSpec.json_object())
+        matcher, words = compiled.matcher(), -(-vocab_size // 32)
+        for token in tokenizer.encode('{"a": "b', False):
+            bits, heirs = matcher.packed((token, -1))
+            expected = np.frombuffer(matcher._matcher.compute_bitmask(), dtype=np.uint32)
+            assert bits.shape == (3, words) and heirs is None and (bits[2] == 0xFFFFFFFF).all()
+            np.testing.assert_array_equal(bits[0], expected[:words])
+            after = bits[1].copy()
+            matcher.accept(token)
+            np.testing.assert_array_equal(matcher.packed(())[0][0], after)
+
+
 def test_after_a_token_that_cannot_be_accepted_all_is_allowed(grammars: Grammars, tokenizer: Tokenizer) -> None:
     matcher = grammars.compile(GrammarSpec.choice(["ab"])).matcher()
     wrong, right = tokenizer.encode("x", False)[0], tokenizer.encode("ab", False)
-    before, _ = matcher.packed(())
+    before = matcher.packed(())[0].copy()
     for said in ([wrong], [-1], [right[0], wrong]):
         bits, _ = matcher.packed([right[0]], said)
         assert (bits == 0xFFFFFFFF).all()
