@@ -131,7 +131,7 @@ class AnyToken:
     def forced(self) -> Many[int]:
         return ()
 
-    def packed(self, draft_tokens: Many[int]) -> tuple[NDArray[np.uint32], None]:
+    def packed(self, draft_tokens: Many[int], said: Many[int] = ()) -> tuple[NDArray[np.uint32], None]:
         return np.broadcast_to(self._all, (len(draft_tokens) + 1, self._all.shape[1])), None
 
     def allowed(self, draft_tokens: Many[int]) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from paceline.conversation.text import ByteDetokenizer, TextStream
+from paceline.engine.masking import bits_of
 from paceline.engine.sequence import EngineRequest, Sequence, Siblings
 from paceline.engine.speculation_policy import SpeculationMode
 from paceline.parallel import wire
@@ -58,7 +59,7 @@ def test_a_grammar_is_anything_on_other_ranks() -> None:
     seq.grammar = wire.AnyToken(VOCABULARY)
     grammar = sent(seq).grammar
     assert isinstance(grammar, wire.AnyToken)
-    allowed, heirs = grammar.packed((1, 2))
+    allowed, heirs = bits_of(grammar, (1, 2), (3,))
     assert allowed.shape == (3, 4) and (allowed == 0xFFFFFFFF).all() and heirs is None
     assert not list(grammar.forced()) and grammar.allowed(()).all()
     grammar.accept(3)
