@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 
 import mlx.core as mx
 import numpy as np
@@ -54,26 +55,32 @@ def bits_of(grammar: Grammar, draft_tokens: Sequence[int], said: Sequence[int] =
     return packed(grammar.allowed((*said, *draft_tokens))[len(said) :])
 
 
+@lru_cache(maxsize=64)
+def _rows(ruled: tuple[int, ...], rows: int) -> tuple[mx.array, mx.array]:
+    """For each row of a batch: its mask, by place in `ruled`; and whether it has none."""
+    which = [ruled.index(row) if row in ruled else 0 for row in range(rows)]
+    return mx.array(which), mx.array([row not in ruled for row in range(rows)])
+
+
 @dataclass(frozen=True, slots=True)
 class PackedMasks:
     """Masks of some rows of a batch, by place in the step or for one place."""
 
-    which: mx.array  # of `bits`, for each row of the batch; as many as there are: the row has no mask
+    which: mx.array | None  # of `bits`, for each row of the batch; None: there is one
+    free: mx.array  # the rows that have no mask
     bits: mx.array  # (masks, [places,] words)
     heirs: mx.array | None
 
     @classmethod
     def of(cls, masks: dict[int, Bits], rows: int, places: int | None) -> PackedMasks:
         """For a batch of `rows`; `places` None: for one place. Of a row's places that have no mask, all is allowed."""
-        which = [len(masks)] * rows
-        for place, row in enumerate(masks):
-            which[row] = place
+        which, free = _rows(tuple(masks), rows)
         bits = _stacked([allowed for allowed, _ in masks.values()], places, 0xFFFFFFFF)
         heirs = None
         if any(mine is not None for _, mine in masks.values()):
             each = [np.zeros_like(allowed) if mine is None else mine for allowed, mine in masks.values()]
             heirs = mx.array(_stacked(each, places, 0))
-        return cls(mx.array(which), mx.array(bits), heirs)
+        return cls(which if len(masks) > 1 else None, free, mx.array(bits), heirs)
 
     def at(self, place: int) -> PackedMasks:
         heirs = None if self.heirs is None else self.heirs[:, place]
@@ -82,7 +89,7 @@ class PackedMasks:
     def apply(self, scores: mx.array) -> mx.array:
         """Scores (rows of the batch, [places,] vocabulary)."""
         apply = _applied if mx.default_device() == mx.Device(mx.cpu) else _compiled
-        return apply(scores, self.which, self.bits, self.heirs)
+        return apply(scores, self.which, self.free, self.bits, self.heirs, _lanes())
 
 
 def _stacked(parts: list[NDArray[np.uint32]], places: int | None, rest: int) -> NDArray[np.uint32]:
@@ -95,21 +102,30 @@ def _stacked(parts: list[NDArray[np.uint32]], places: int | None, rest: int) -> 
     return stacked
 
 
-def _applied(scores: mx.array, which: mx.array, bits: mx.array, heirs: mx.array | None) -> mx.array:
-    """For all rows at once: to take the few rows out and put them back is more work for the host."""
-    free = (which >= len(bits)).reshape(-1, *[1] * (scores.ndim - 1))
-    which = mx.minimum(which, len(bits) - 1)
-    allowed = _expanded(bits[which], scores.shape[-1]) | free
+def _applied(
+    scores: mx.array, which: mx.array | None, free: mx.array, bits: mx.array, heirs: mx.array | None, lanes: mx.array
+) -> mx.array:
+    """For all rows at once: to take the few rows out and put them back is more work for the host. Compiled, a plain
+    mask is one kernel: scores are seen as words of 32, so that no mask is written out."""
+    free = free.reshape(-1, *[1] * scores.ndim)
+    allowed = _expanded(bits, which, lanes) | free
+    if heirs is None and scores.shape[-1] % 32 == 0:
+        return mx.where(allowed, scores.reshape(*scores.shape[:-1], -1, 32), -mx.inf).reshape(scores.shape)
     if heirs is not None:
-        inherits = _expanded(heirs[which], scores.shape[-1]) & ~free
+        inherits = _expanded(heirs, which, lanes) & ~free
         allowed = allowed.astype(mx.uint8) + inherits.astype(mx.uint8)
-    return masked(scores, allowed)
+    return masked(scores, allowed.reshape(*allowed.shape[:-2], -1)[..., : scores.shape[-1]])
 
 
 _compiled = mx.compile(_applied)  # on a CPU this would need a C++ compiler
 
 
-def _expanded(bits: mx.array, vocab_size: int) -> mx.array:
-    """From 32 tokens in a number to one."""
-    each = (bits[..., None] >> mx.arange(32, dtype=mx.uint32)) & 1
-    return each.reshape(*bits.shape[:-1], -1)[..., :vocab_size] == 1
+@cache
+def _lanes() -> mx.array:
+    return mx.array(np.arange(32, dtype=np.uint32))
+
+
+def _expanded(bits: mx.array, which: mx.array | None, lanes: mx.array) -> mx.array:
+    """From 32 tokens in a number to one, for each row: (..., words, 32)."""
+    each = bits if which is None else bits[which]
+    return ((each[..., None] >> lanes) & 1) == 1

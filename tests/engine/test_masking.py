@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import io
+import re
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
-from paceline.engine.masking import PackedMasks, masked, packed
+from paceline.engine.masking import PackedMasks, _compiled, _lanes, masked, packed
 from paceline.types import INHERITS
 
+VIEWS = ("ExpandDims", "Squeeze", "Reshape")  # of an array, which run nothing
 SCORES = [2.0, 0.0, -1.0, -3.0, -4.0]
 
 
@@ -66,3 +69,15 @@ def test_masks_as_bits_do_what_dense_masks_do_and_touch_no_other_row(vocabulary:
             np.testing.assert_allclose(np.array(alone[row]), np.array(expected[place]), rtol=1e-6)
     single = PackedMasks.of({1: packed(dense[0, :1]), 3: packed(dense[1, :1])}, 4, None)
     np.testing.assert_array_equal(np.array(single.apply(scores[:, 0])), np.array(masks.at(0).apply(scores[:, 0])))
+
+
+@pytest.mark.parametrize(("masks", "kernels"), [(1, 1), (2, 2)])
+def test_plain_masks_are_one_kernel_and_the_choice_among_several(masks: int, kernels: int) -> None:
+    """Compiled, as on a GPU: each launch is the host's time, beside a batch of rows that have no mask."""
+    scores = mx.zeros((5, 64))
+    mx.eval(scores)
+    found = PackedMasks.of({row: packed(np.ones((1, 64), dtype=np.bool_)) for row in range(masks)}, 5, None)
+    out = io.StringIO()
+    mx.export_to_dot(out, _compiled(scores, found.which, found.free, found.bits, found.heirs, _lanes()))
+    operations = [name for name in re.findall(r'label ="(\w+)"', out.getvalue()) if name not in VIEWS]
+    assert len(operations) == kernels, operations
