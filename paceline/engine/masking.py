@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from paceline.types import INHERITS, Grammar, is_forcing
 
 LOWEST = -1e30  # a finite stand-in for the sum of nothing
+CACHED = 64  # masks of `MaskCache`, up to 32 KB each
 
 
 def masked(scores: mx.array, allowed: mx.array) -> mx.array:
@@ -55,6 +58,26 @@ def bits_of(grammar: Grammar, draft_tokens: Sequence[int], said: Sequence[int] =
     return packed(grammar.allowed((*said, *draft_tokens))[len(said) :])
 
 
+class MaskCache:
+    """Masks that are on the device. Answers come back to the same few states, and a mask that was sent before need not
+    be sent again: on CUDA, memory that the host has written moves to the device page by page."""
+
+    def __init__(self, size: int = CACHED) -> None:
+        self._size = size
+        self._masks: OrderedDict[bytes, mx.array] = OrderedDict()
+
+    def __call__(self, bits: NDArray[np.uint32]) -> mx.array:
+        key = bits.tobytes()
+        known = self._masks.get(key)
+        if known is None:
+            known = self._masks[key] = mx.array(bits)
+            if len(self._masks) > self._size:
+                self._masks.popitem(last=False)
+        else:
+            self._masks.move_to_end(key)
+        return known
+
+
 @lru_cache(maxsize=64)
 def _rows(ruled: tuple[int, ...], rows: int) -> tuple[mx.array, mx.array]:
     """For each row of a batch: its mask, by place in `ruled`; and whether it has none."""
@@ -72,7 +95,9 @@ class PackedMasks:
     heirs: mx.array | None
 
     @classmethod
-    def of(cls, masks: dict[int, Bits], rows: int, places: int | None) -> PackedMasks:
+    def of(
+        cls, masks: dict[int, Bits], rows: int, places: int | None, send: Callable[[NDArray[Any]], mx.array] = mx.array
+    ) -> PackedMasks:
         """For a batch of `rows`; `places` None: for one place. Of a row's places that have no mask, all is allowed."""
         which, free = _rows(tuple(masks), rows)
         bits = _stacked([allowed for allowed, _ in masks.values()], places, 0xFFFFFFFF)
@@ -80,7 +105,8 @@ class PackedMasks:
         if any(mine is not None for _, mine in masks.values()):
             each = [np.zeros_like(allowed) if mine is None else mine for allowed, mine in masks.values()]
             heirs = mx.array(_stacked(each, places, 0))
-        return cls(which if len(masks) > 1 else None, free, mx.array(bits), heirs)
+        sent = send(bits) if len(masks) == 1 and places is None else mx.array(bits)
+        return cls(which if len(masks) > 1 else None, free, sent, heirs)
 
     def at(self, place: int) -> PackedMasks:
         heirs = None if self.heirs is None else self.heirs[:, place]

@@ -27,7 +27,7 @@ from paceline.cache.slot_plan import Grouping, Placement
 from paceline.engine.draft_model import DraftModelProposer
 from paceline.engine.forward import Forward
 from paceline.engine.in_flight import AmbiguousFault, InFlightStep, StepLost, Token
-from paceline.engine.masking import Bits, PackedMasks, bits_of
+from paceline.engine.masking import Bits, MaskCache, PackedMasks, bits_of
 from paceline.engine.prompt_runner import PromptRunner, slots_of
 from paceline.engine.proposer import NO_DRAFT, DeviceProposer
 from paceline.engine.sampler import Sampled, Sampler, logprob_list
@@ -57,6 +57,7 @@ class Runner(PromptRunner):
         step = self._states_and_logits if self.drafter else self._logits
         self.forward = Forward(step, traces=traces, loras=self.language.loras)
         self.sampler = Sampler(self.language.vocab_size)
+        self.masks = MaskCache()
         self.batch: Batch | None = None
         self.rows: list[Sequence | None] = []  # of the batch; None: padding
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input
@@ -254,7 +255,7 @@ class Runner(PromptRunner):
         if not masks:
             return None
         places = len(draft_tokens) + 1 if draft_tokens else None
-        return PackedMasks.of(masks, len(self.rows), places)
+        return PackedMasks.of(masks, len(self.rows), places, self.masks)
 
     def _unevaluated(self, step: InFlightStep) -> list[mx.array]:
         """All arrays that a step computes."""

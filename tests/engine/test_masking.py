@@ -8,7 +8,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from paceline.engine.masking import PackedMasks, _compiled, _lanes, masked, packed
+from paceline.engine.masking import MaskCache, PackedMasks, _compiled, _lanes, masked, packed
 from paceline.types import INHERITS
 
 VIEWS = ("ExpandDims", "Squeeze", "Reshape")  # of an array, which run nothing
@@ -81,3 +81,14 @@ def test_plain_masks_are_one_kernel_and_the_choice_among_several(masks: int, ker
     mx.export_to_dot(out, _compiled(scores, found.which, found.free, found.bits, found.heirs, _lanes()))
     operations = [name for name in re.findall(r'label ="(\w+)"', out.getvalue()) if name not in VIEWS]
     assert len(operations) == kernels, operations
+
+
+def test_a_mask_is_sent_once_and_the_oldest_is_dropped() -> None:
+    cache = MaskCache(2)
+    buffer = np.zeros((1, 3), dtype=np.uint32)  # a grammar writes all its masks into one array
+    sent = []
+    for number in (1, 2, 1, 3, 1, 2):
+        buffer[:] = number
+        sent.append(cache(buffer))
+        assert (np.array(sent[-1]) == number).all()
+    assert sent[0] is sent[2] is sent[4] and sent[5] is not sent[1]
