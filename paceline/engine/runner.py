@@ -146,7 +146,7 @@ class Runner(PromptRunner):
                 seq.scheduled += 1
             if self.proposer is not None:
                 self.proposer.add_pending(sampled.tokens[:, None], hidden[0] if hidden else None, [1] * batch.rows)
-            mx.async_eval(self._unevaluated(step))
+            mx.async_eval(self._unevaluated(step, states=not ruled))
         return step
 
     def _speculative_step(self, batch: Batch, draft_length: int, undelivered: Undelivered | None) -> InFlightStep:
@@ -257,11 +257,12 @@ class Runner(PromptRunner):
         places = len(draft_tokens) + 1 if draft_tokens else None
         return PackedMasks.of(masks, len(self.rows), places, self.masks)
 
-    def _unevaluated(self, step: InFlightStep) -> list[mx.array]:
-        """All arrays that a step computes."""
+    def _unevaluated(self, step: InFlightStep, *, states: bool = True) -> list[mx.array]:
+        """All arrays that a step computes. `states`: of the batch too, if they were not submitted with the pass."""
         assert step.sampled is not None and self.batch is not None
         drafted = [] if self.proposer is None else self.proposer.arrays()
-        return [*step.sampled.arrays(), *self.batch.states(), *self.sampler.state(), *drafted]
+        kept = self.batch.states() if states else []
+        return [*step.sampled.arrays(), *kept, *self.sampler.state(), *drafted]
 
     @property
     def can_run_ahead(self) -> bool:
