@@ -339,11 +339,11 @@ class StateCache(LayerCache):
         self.pending = self._staged_pending
         self._staged, self._staged_pending = {}, []
 
-    def apply_accepted(self, kept: mx.array) -> None:
-        """After a tentative step's commit."""
+    def apply_accepted(self, kept: mx.array, *, now: bool = False) -> None:
+        """After a tentative step's commit. `now`: not in the next step."""
         if self._apply_accepted is None or not self.pending:
             raise UnsupportedUse("a layer left no pending tokens")
-        arrays = self._apply_accepted(self.current, self.pending, kept)
+        arrays = self._apply_accepted(self.current, self.pending, kept, now=now)
         if arrays is not None:
             self.current, self.pending = list(arrays), []
 

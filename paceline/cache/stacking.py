@@ -13,6 +13,7 @@ from paceline.cache.layers import AttentionCache, StateCache, resize
 
 # Of each layer's arrays, without the row: shape and type. Of keys and values without the capacity, too.
 Shapes = list[list[tuple[tuple[int, ...], mx.Dtype]]]
+Pending = list[list[tuple[tuple[int, ...], mx.Dtype]]]  # of each state layer's: without row and token
 
 
 def stack(batches: Sequence[Batch], rows: int) -> Batch:
@@ -100,6 +101,29 @@ def allocate(batch: Batch, like: Shapes, *, shares: bool = False) -> None:
             for index, (shape, dtype) in enumerate(parts):
                 if cache.current[index] is None:
                     cache.current[index] = blank((batch.rows, *shape), dtype)
+
+
+def pending_width(batch: Batch) -> int:
+    """Tokens of the last speculative step that its layers leave to the next step."""
+    return next((cache.pending[0].shape[1] for cache in _states(batch) if cache.pending), 0)
+
+
+def pending_shapes(batch: Batch) -> Pending:
+    return [[(part.shape[2:], part.dtype) for part in cache.pending] for cache in _states(batch)]
+
+
+def settle_pending(batch: Batch, width: int, like: Pending) -> None:
+    """Apply what layers have pending, and leave them `width` tokens of which no row keeps any; 0: none."""
+    blank = lru_cache(mx.zeros)  # one for all layers: they only read it
+    for layer, parts in zip(_states(batch), like, strict=True):
+        if layer.pending and batch.kept is not None:
+            layer.apply_accepted(batch.kept, now=True)
+        layer.pending = [blank((batch.rows, width, *shape), dtype) for shape, dtype in parts] if width else []
+    batch.kept = mx.zeros((batch.rows,), dtype=mx.int32) if width else None
+
+
+def _states(batch: Batch) -> list[StateCache]:
+    return [cache for cache in batch.flat if isinstance(cache, StateCache)]
 
 
 @lru_cache(maxsize=32)

@@ -16,7 +16,7 @@ import mlx.core as mx
 
 from paceline.cache.batch import Batch
 from paceline.cache.layers import AttentionCache, StateCache
-from paceline.cache.stacking import Shapes, allocate, shapes
+from paceline.cache.stacking import Pending, Shapes, allocate, pending_shapes, pending_width, settle_pending, shapes
 from paceline.models.lora import Loras
 
 DEVICES = ("cuda", "metal")  # on a CPU the arithmetic takes the time, not the host
@@ -30,8 +30,9 @@ Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what commits th
 class Forward:
     """Called with a batch, the width of the step and the inputs; returns the outputs and a `close`.
 
-    Contract: the call changes nothing in the batch but its capacity; after `close` the layers are as after a plain
-    step. Lengths are the caller's, through `Batch.advance`. `valid`: how many tokens of each row are not padding.
+    Contract: the call changes nothing in the batch but its capacity, and when layers take in what they have pending;
+    after `close` the layers are as after a plain step. Lengths are the caller's, through `Batch.advance`. `valid`: how
+    many tokens of each row are not padding.
     `slots`: each row's adapter, of `loras`; None: no row has one.
     """
 
@@ -56,6 +57,7 @@ class Forward:
         self._seen: dict[Any, int] = {}  # how often, of shapes that are not traced yet
         self._batch: Batch | None = None  # while it is traced
         self._shapes: Shapes | None = None  # of the layers' arrays, once they are known
+        self._pending: Pending = []  # of what layers leave to the next step, once one did
         self._counts: dict[int, RowCounts] = {}  # places, and the ends of each slot plan
 
     def __call__(
@@ -71,8 +73,11 @@ class Forward:
         traced: bool = True,
         slots: mx.array | None = None,
     ) -> Pass:
+        may_trace = self.traces and traced and positions is None and not checkpoints
+        if may_trace:
+            self._settle(batch, width, tentative)
         shape = self._meet(batch, width, tentative, slots is not None)
-        if self.traces and traced and positions is None and not checkpoints:
+        if may_trace:
             self.steady = self._has_trace(batch, shape)
             if not _filled(batch) and self._shapes is not None:
                 allocate(batch, self._shapes, shares=True)
@@ -100,13 +105,25 @@ class Forward:
     def _meet(self, batch: Batch, width: int, tentative: bool, adapted: bool) -> Any:
         """Make room for the step; returns its shape."""
         batch.reserve(width)
-        shape = (adapted, width, tentative, *_shape(batch))
+        shape = self._shape(batch, width, tentative, adapted)
         if shape not in self._met:
             if len(self._met) >= MOST_SHAPES:
                 self._met.clear()
             self._met.add(shape)
             self.new_shapes += 1
         return shape
+
+    def _settle(self, batch: Batch, width: int, tentative: bool) -> None:
+        """A step has one shape whatever came before it: a speculative one finds as many tokens pending as it has, a
+        plain one none. Where the length of drafts changes, that costs a few launches instead of a trace."""
+        pending = pending_width(batch)
+        if pending:
+            self._pending = self._pending or pending_shapes(batch)
+        if pending != self._wanted(width, tentative):
+            settle_pending(batch, self._wanted(width, tentative), self._pending)
+
+    def _wanted(self, width: int, tentative: bool) -> int:
+        return width if tentative and self._pending else 0
 
     def _close_plain(self, batch: Batch) -> None:
         batch.close()
@@ -118,7 +135,15 @@ class Forward:
         if not self.traces:
             return False
         batch.reserve(width)
-        return self._has_trace(batch, (adapted, width, tentative, *_shape(batch)))
+        return self._has_trace(batch, self._shape(batch, width, tentative, adapted))
+
+    def _shape(self, batch: Batch, width: int, tentative: bool, adapted: bool) -> Any:
+        groups = tuple(
+            (slot_plan.window, tuple((group.count, group.capacity) for group in slot_plan.groups))
+            for slot_plan in batch.slot_plans.values()
+        )
+        pending = self._wanted(width, tentative) if self.traces else pending_width(batch)
+        return adapted, width, tentative, groups, pending
 
     def _has_trace(self, batch: Batch, shape: Any) -> bool:
         return shape in self._known and (_filled(batch) or self._shapes is not None)
@@ -254,17 +279,6 @@ def _put(batch: Batch, arrays: list[list[mx.array]]) -> None:
     """The inverse of `_held`."""
     for cache, values in zip(batch.flat, arrays, strict=True):
         cache.put(values)
-
-
-def _shape(batch: Batch) -> tuple[Any, ...]:
-    groups = tuple(
-        (slot_plan.window, tuple((group.count, group.capacity) for group in slot_plan.groups))
-        for slot_plan in batch.slot_plans.values()
-    )
-    pending = next(
-        (cache.pending[0].shape[1] for cache in batch.flat if isinstance(cache, StateCache) and cache.pending), 0
-    )
-    return groups, pending
 
 
 def _filled(batch: Batch) -> bool:

@@ -291,6 +291,28 @@ def test_a_speculative_step_and_a_plain_step_of_one_width_are_two_shapes() -> No
     assert counts == [0, 0, 1, 2]
 
 
+@pytest.mark.parametrize("model", ["deferring", "states"])
+def test_a_step_is_one_trace_whatever_draft_length_the_one_before_it_had(model: str) -> None:
+    traced = []
+
+    def counted(inputs: Sequence[mx.array], batch: Batch) -> list[mx.array]:
+        traced.append((inputs[0].shape[1], batch.step.tentative))
+        return toy(inputs, batch)
+
+    forward = Forward(counted, traces=True, trace_after=1)
+    pair = Pair(MODELS[model], "padded", forward)
+    for batch in (pair.plain, pair.other):
+        batch.reserve(40)  # it need not grow below
+    pair.step(1)
+    pair.step(2, [1])  # from here on it is known what these layers leave to the next step
+    pair.step(2, [2])
+    assert forward.is_traced(pair.other, 2, tentative=True)
+    traced.clear()
+    for width, kept in [(3, [2]), (2, [1]), (1, None), (3, [3]), (3, [1]), (1, None), (1, None), (2, [1]), (1, [1])]:
+        pair.step(width, kept)
+    assert sorted(traced) == [(1, True), (3, True)]
+
+
 def test_explicit_positions_are_never_traced() -> None:
     positions = Positions(mx.array([[4]]))
     seen: list[Any] = []
@@ -385,8 +407,9 @@ def test_a_traced_pass_that_fails_leaves_the_batch_as_it_was(model: str, tentati
     pair.join(5)
     pair.step(3, [1, 3])
     pair.other.reserve(4)
-    before = held(pair.other)
     broken = Forward(refuses, traces=True, trace_after=1)
+    broken._settle(pair.other, 4, tentative)
+    before = held(pair.other)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="half way"):
             broken(pair.other, 4, [mx.ones((2, 4), dtype=mx.int32)], tentative=tentative)
@@ -403,6 +426,7 @@ def test_a_traced_pass_changes_nothing_before_it_is_closed(tentative: bool) -> N
     pair = Pair(MODELS["deferring"], "padded", forward)
     pair.step(3, [2])
     pair.other.reserve(2)
+    forward._settle(pair.other, 2, tentative)
     before = held(pair.other)
     for _ in range(2):
         forward(pair.other, 2, [mx.ones((1, 2), dtype=mx.int32)], tentative=tentative)
