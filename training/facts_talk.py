@@ -204,7 +204,8 @@ _story = Phrases(
 
 def story(rng: Random, split: Split) -> Exchange:
     hero, friend = rng.sample(facts.ANIMALS, 2)
-    thing, place = rng.choice(facts.THINGS), rng.choice(("forest", "village", "meadow", "valley", "harbor", "garden"))
+    thing = facts.carried(rng.choice(facts.THINGS))
+    place = rng.choice(("forest", "village", "meadow", "valley", "harbor", "garden"))
     beast, found, other = facts.an(hero), facts.an(thing), facts.an(friend).capitalize()
     answer = (
         f"Once upon a time there was {beast} who lived near a {place}. One day the {hero} found {found} under a tree. "

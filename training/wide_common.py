@@ -378,7 +378,7 @@ def told(rng: Random) -> Exchange:
             (facts.an(hero), facts.an(hero), hero, f"the {hero}", facts.plural(hero), f"two {facts.plural(hero)}")
         )
     words = {"a": facts.an(hero), "A": capital(facts.an(hero)), "h": hero, "f": facts.an(friend), "F": capital(facts.an(friend)), "p": place,
-             "o": rng.choice([one for one in facts.THINGS[:60] if one[0] not in "aeiou"])}  # fmt: skip
+             "o": rng.choice(facts.CARRIED)}  # fmt: skip
     plots = [plot for plot in wide_more.PLOTS if "{f}" in plot] if draw < 0.25 else wide_more.PLOTS
     tale = re.sub(r"(?<=[.!?] )\{f\}|(?<=\" )\{f\}", "{F}", rng.choice(plots)).format(**words)
     return Exchange(put(rng.choice(wide_more.STORIES).format(s=subject), rng, (".", "", "!", "?")), tale, ())

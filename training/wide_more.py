@@ -154,14 +154,14 @@ When they saw the waves they laughed and danced. It was the best day of their li
 But everybody cheered for the {h}, because it had a good heart.|Deep in a {p} lived {a} who was afraid of the dark. One evening the {h} found a {o} that glowed like the moon. It put the light in its window. Soon
 all the neighbors came to thank it, and the {h} was never afraid again.|A great storm came over the {p}. {A} hid under a bridge and found {f} there, wet and shaking. The {h} shared its blanket. When the sun came back, a
 rainbow stood in the sky. They followed it home together.|Once upon a time {a} wished to fly. It built wings of paper and jumped from a hill, but it fell into the {p}. {f} laughed, then helped it to build better ones. On
-the third day the {h} flew over the roofs. Everybody waved.|In a small {p} there was {a} who baked the best bread. One day all the flour was gone. The {h} was sad, until {f} came with a full {o}. They baked all
-night, and in the morning the whole town had breakfast together.|{A} found an old map in a {o}. It led through the {p} to a secret door. Behind the door there was no gold, only {f}, who had waited for a friend. "You are my
+the third day the {h} flew over the roofs. Everybody waved.|In a small {p} there was {a} who baked the best bread. One day all the flour was gone. The {h} was sad, until {f} came with a full sack. They baked all
+night, and in the morning the whole town had breakfast together.|{A} found an old map in a drawer. It led through the {p} to a secret door. Behind the door there was no gold, only {f}, who had waited for a friend. "You are my
 treasure," said the {h}, and both were happy.|Nobody ever listened to {a}. So the {h} went to the {p} and talked to the wind. {f} heard it and said, "What a fine story!" The next day they told it together, and the
 whole village came to listen.|There was {a} who never shared. One day the {h} fell into a hole near the {p} and cried for help. {f} came with a rope and pulled it out. "Thank you," said the {h}, and gave away
-half of everything it had. It was happier than before.|Every morning {a} carried a {o} to the {p}. Nobody knew why. One day {f} followed in secret and saw that the {h} watered a tiny tree there. Years later it was the tallest tree
+half of everything it had. It was happier than before.|Every morning {a} carried a bucket to the {p}. Nobody knew why. One day {f} followed in secret and saw that the {h} watered a tiny tree there. Years later it was the tallest tree
 in the land, and all children played under it.|{A} woke up and the sun was gone. "Who took it?" asked the {h}. Together with {f} it climbed the highest hill behind the {p}. There the sun was only sleeping behind a cloud. They
 called its name, and the day began.|Once {a} got a letter without a name. "Come to the {p} at noon," it said. The {h} was curious and went. There stood {f} with a cake and a {o}. It was a birthday party, and the {h} had forgotten its own birthday!|The king had
-lost his {o}, and nobody could find it. Only {a} looked in the {p}, where nobody ever went. There it lay, beside {f}, who used it as a pillow. The king laughed, and the {h} got a medal.""")
+lost his {o}, and nobody could find it. Only {a} looked in the {p}, where nobody ever went. There it lay, beside {f}, who had kept it safe. The king laughed, and the {h} got a medal.""")
 STORIES = lines("""tell me a story about {s}|a story about {s}|write something about {s}, as a story|can I have a story with {s}|I want a tale of {s}|short story: {s}|story with {s}, please|make a story, the
 hero is {s}|tell us of {s}|a bedtime story about {s}|write a tiny tale about {s}|invent something about {s}|what about a story with {s}|my daughter wants a story about {s}|story time! {s}|give me three or four sentences of story about
 {s}|let {s} be the hero of a story|please tell a story where {s} appears|I need a story about {s} for tonight|a fable with {s}|tell a short one about {s}|could you make up a tale with {s} in it|spin me a yarn about {s}|begin a story about
@@ -218,7 +218,7 @@ def story(rng: Random) -> Exchange:
         )
     )
     friend = f"{rng.choice(('a', 'an old', 'a small', 'a kind', 'a young'))} {rng.choice([one for one in facts.ANIMALS if one != hero and one[0] not in 'aeiou'])}"
-    words = {"a": facts.an(hero), "A": capital(facts.an(hero)), "h": hero, "f": friend, "F": capital(friend), "o": rng.choice([one for one in facts.THINGS[:60] if one[0] not in "aeiou"]),
+    words = {"a": facts.an(hero), "A": capital(facts.an(hero)), "h": hero, "f": friend, "F": capital(friend), "o": rng.choice(facts.CARRIED),
              "p": rng.choice(lines("forest|village|meadow|valley|harbor|garden|river|lake|market|field|mill|town"))}  # fmt: skip
     tale = re.sub(r"(?<=[.!?] )\{f\}|(?<=\" )\{f\}", "{F}", rng.choice(PLOTS)).format(**words)
     text = rng.choice(wide_talk.ANY_STORY) if any_one else rng.choice(STORIES).format(s=subject)

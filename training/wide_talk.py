@@ -260,7 +260,7 @@ def story(rng: Random) -> Exchange:
     texts = ANY_STORY if any_one else [rng.choice(STORY).format(s=subject)]
     friend = rng.choice([one for one in facts.ANIMALS if one != hero])
     found, place = (
-        rng.choice(facts.THINGS[:60]),
+        facts.carried(rng.choice(facts.THINGS[:60])),
         rng.choice(("forest", "village", "meadow", "valley", "harbor", "garden")),
     )
     beast, other = facts.an(hero), facts.an(friend)
