@@ -176,7 +176,7 @@ def letters(rng: Random) -> Exchange:
     if draw < 0.8:
         letter = rng.choice(word) if rng.random() < 0.85 else rng.choice("aeiostn")
         found = word.count(letter)
-        times = ("not at all", "once", "twice", "three times", "four times")[found]
+        times = {0: "not at all", 1: "once", 2: "twice"}.get(found, f"{spelled(found)} times")
         return Exchange(
             said(rng.choice(TIMES).format(w=shown, c=letter.upper()), rng),
             f"{dashed(word)} has {letter.upper()} {times}.",

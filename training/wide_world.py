@@ -228,7 +228,7 @@ def draw(rng: Random) -> Chat:
     if rng.random() < 0.03:  # what is asked for is not there
         strange = Tool(rng.choice(rng.choice([acts for acts in topics() if acts not in picked])), rng)
         turns += [Turn("user", strange.call(rng)[0]), Turn("assistant", NONE)]
-    for at in range(rng.choice((1, 1, 1, 2, 2, 3))):
+    for at in range(rng.choice((1, 1, 2, 2, 3, 3))):
         one = wanted[0] if at == 0 else rng.choice(wanted)
         text, arguments = one.call(rng)
         turns += [
