@@ -22,10 +22,12 @@ from training.wide_facts import capital
 from training.wide_fields import many
 from training.wide_prompted import Form
 from training.wide_talk import lines, spelled
+from training.wide_world import NEVER
 
 Json = dict[str, Any]
 HOLE = re.compile(r"\{([a-z]+2?)(\.a)?\}")
 BEFORE, BEHIND = lines(wide_beside_words.BEFORE), lines(wide_beside_words.BEHIND)
+OF_MASS = lines(wide_beside_words.OF_MASS)
 CHATTER_BEFORE, CHATTER_BEHIND = lines(wide_beside_words.CHATTER_BEFORE), lines(wide_beside_words.CHATTER_BEHIND)
 TITLES, STREETS = lines(wide_beside_words.TITLES), lines(wide_beside_words.STREETS)
 
@@ -39,6 +41,10 @@ class Pair:
     other_names: tuple[str, ...]
     seconds: tuple[str, ...]
     counted: bool
+    rarer: tuple[str, ...] = ()  # more of the first, of WordNet
+
+
+RARER = {"stone": "mineral", "metal": "metal", "fabric": "fabric", "tree": "tree", "flower": "flower", "bird": "oscine", "fish": "saltwater fish", "spice": "herb", "cheese": "cheese"}  # fmt: skip
 
 
 @cache
@@ -48,9 +54,13 @@ def pairs() -> list[Pair]:
         names, firsts, others, seconds, how = row.split("|")
         kept = tuple(free(names.split()))
         if kept:
-            found.append(
-                Pair(kept, tuple(firsts.split(",")), tuple(free(others.split())), tuple(seconds.split(",")), how == "s")
-            )
+            more = [
+                each
+                for each in wide_kinds.kinds().get(RARER.get(names.split()[0], ""), ())
+                if each.isalpha() and each not in NEVER
+            ]
+            others_kept, members = tuple(free(others.split())), tuple(seconds.split(","))
+            found.append(Pair(kept, tuple(firsts.split(",")), others_kept, members, how == "s", tuple(more)))
     return found
 
 
@@ -88,7 +98,8 @@ def _name(rng: Random) -> str:
 
 
 def _clock(rng: Random) -> str:
-    return wide.clock(rng).removesuffix(".")
+    time = wide.clock(rng)
+    return _clock(rng) if "." in time else time
 
 
 def _code(rng: Random) -> str:
@@ -108,6 +119,8 @@ FEW = {
     "condition",
     "state_of_it",
     "season",
+    "room",
+    "body_part",
     "time_of_year",
     "meal",
     "which_meal",
@@ -130,6 +143,8 @@ class BesideForm(Form):
     def drawn(self, hole: str, rng: Random) -> Any:
         if self.pair is not None and hole in "xz":
             word = rng.choice(self.pair.firsts if hole == "x" else self.pair.seconds)
+            if hole == "x" and self.pair.rarer and rng.random() < 0.3:
+                return rng.choice(self.pair.rarer)
             strange = hole == "x" and word.isalpha() and word.islower() and not set(self.pair.names) & FEW
             return wide_copy.bent(word, rng) if strange and rng.random() < 0.08 else word
         return VALUES[hole.rstrip("2")](rng)
@@ -161,7 +176,7 @@ class BesideForm(Form):
 
 def _pair(one: Pair, rng: Random) -> str:
     """The two nouns with what stands before and behind them, as a part of a sentence."""
-    adjective = f"{rng.choice(BEFORE)} " if rng.random() < 0.3 else ""
+    adjective = f"{rng.choice(BEFORE if one.counted else OF_MASS)} " if rng.random() < 0.3 else ""
     if not one.counted:
         text = rng.choice(
             (

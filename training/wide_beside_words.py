@@ -48,6 +48,7 @@ fish fish_sort|trout,salmon,herring,cod,eel,tuna,pike,carp,mackerel|fish_dish|sa
 gem precious_stone|ruby,emerald,opal,pearl,amber,topaz,sapphire,garnet|piece_of_jewelry|necklace,brooch,ring,bracelet,pendant,earring,tiara|s
 """
 BEFORE = "old|worn|big|tiny|nice|second-hand|borrowed|expensive|broken|home-made|lovely|heavy|new|dirty|forgotten|left-over|strange|cheap|missing"
+OF_MASS = "nice|expensive|home-made|lovely|left-over|cheap|forgotten|strange|fresh|excellent|missing"
 BEHIND = "dug out behind the barn|bought at a flea market|left on the train|found in the yard|sent back twice|wrapped in paper|still unpaid|stored upstairs|cut by hand|kept in the dark|seen from the road|picked up yesterday|brought over by boat|sold out since noon|paid in cash|stolen last night|made to measure|cleaned this morning|thrown out again|offered for nothing|washed ashore"
 # a sentence|a place:names
 FRAMES = """

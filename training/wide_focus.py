@@ -16,7 +16,7 @@ from training import facts, wide_hues
 from training.data_chat import PICTURE, Chat, Picture, Turn
 from training.wide_facts import capital
 from training.wide_long import joined, system
-from training.wide_pairs import NEAR, _other
+from training.wide_pairs import _other
 from training.wide_pictures import COUNTED, _ask, _named
 from training.wide_scenes import _colour, _shape
 from training.wide_talk import lines
@@ -218,9 +218,10 @@ THAN = lines(
 def tally(size: Size, rng: Random) -> Chat:
     shape, count = _shape(rng), rng.choice((4, 4, 5, 5, 6, 6, 7, 7, 8))
     colours = [_colour(rng)]
-    while len(colours) < rng.choice((2, 2, 3, 3, 4)):
+    wanted = rng.choice((2, 2, 3, 3, 4))
+    while len(colours) < wanted and rng.random() < 0.98:
         colour = _colour(rng)
-        if colour not in colours and not any({colour, one} <= NEAR for one in colours):
+        if not any(wide_hues.near(colour, one) for one in colours):
             colours.append(colour)
     rest = [rng.choice(colours) for _ in range(count - len(colours))]
     kinds = [(shape, colour) for colour in rng.sample([*colours, *rest], count)]
@@ -246,7 +247,8 @@ def tally(size: Size, rng: Random) -> Chat:
         elif draw < 0.88:
             asked.append((_ask(COLOURS, rng, w=words), capital(joined(colours)) + "."))
         elif draw < 0.94:
-            asked.append((_ask(ALL_SAME, rng, w=words, c=colour), f"No, they are {joined(colours)}."))
+            said = f"No, they are {joined(colours)}." if len(colours) > 1 else f"Yes, they are all {colour}."
+            asked.append((_ask(ALL_SAME, rng, w=words, c=colour), said))
         else:
             limit = rng.choice((count - 1, count - 2, count, count + 1))
             said = "Yes" if count > limit else "No"

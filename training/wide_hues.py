@@ -30,6 +30,12 @@ NEAR = tuple(
 FAMILY = {name: family for family, names in FAMILIES.items() for name in names.split(",")}
 
 
+def near(one: str, other: str) -> bool:
+    """Whether one could be taken for the other."""
+    families = frozenset((FAMILY[one], FAMILY[other]))
+    return len(families) == 1 or families in NEAR
+
+
 def words(colour: str) -> list[str]:
     return OTHER[colour].split(",")
 
@@ -40,6 +46,4 @@ def other_word(colour: str, rng: Random) -> str:
 
 def wrong_word(colour: str, rng: Random) -> str:
     """A word that nobody would use for this color."""
-    mine = FAMILY[colour]
-    far = [name for name, family in FAMILY.items() if family != mine and frozenset((family, mine)) not in NEAR]
-    return other_word(rng.choice(far), rng)
+    return other_word(rng.choice([name for name in FAMILY if not near(name, colour)]), rng)

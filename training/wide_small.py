@@ -218,7 +218,7 @@ def hue(rng: Random) -> Exchange:
     right = rng.random() < 0.5
     named = family
     if not right:
-        far = [one for one in wide_hues.FAMILIES if one != family and frozenset((one, family)) not in wide_hues.NEAR]
+        far = [one for one in wide_hues.FAMILIES if not wide_hues.near(one, family)]
         named = rng.choice(far)
     return Exchange(said(rng.choice(KIND_OF).format(x=word, c=named), rng), f"{_yes(right)}, {word} is {family}.", ())
 
