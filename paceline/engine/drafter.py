@@ -110,6 +110,7 @@ class Drafter(DeviceProposer):
         token, count = mx.array([seq.context[-1:]], dtype=mx.int32), int(seq.draft.last_hidden is not None)
         seq.draft.batch, seq.draft.last_hidden, seq.draft.prompt_pairs = None, None, batch.lengths[0]
         if self.batch is None or self.pending is None:
+            batch.trim()
             self.batch, self.pending, self._consumed = batch, PendingPairs(token, hidden, [count]), False
             return
         self.batch.join(batch, at)
@@ -159,6 +160,10 @@ class Drafter(DeviceProposer):
         batch, pending = self.batch, self.pending
         assert batch is not None and pending is not None
         mark = batch.rollback_point()
+        missing = length + 1 - pending.tokens.shape[1]
+        if missing > 0 and self.forward.traces:  # after steps with shorter drafts: the same shape as among its like
+            tokens = mx.pad(pending.tokens, [(0, 0), (0, missing)])
+            pending = PendingPairs(tokens, mx.pad(pending.hidden, [(0, 0), (0, missing), (0, 0)]), pending.counts)
         try:
             return self._propose(batch, pending, length, choose)
         finally:
