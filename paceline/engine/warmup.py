@@ -39,6 +39,8 @@ from paceline.types import MOST_DRAFTED, Lora, Prompt, RequestId, Sampling
 log = logging.getLogger("paceline")
 SHORT, LONG = 48, 600  # tokens: sequences that share a buffer, and one that is too long for it
 DRAFTING = (1, 8)  # sequences that draft at every length: others need the same kernels
+CAPACITIES = (1024, 1536)  # slots of buffers for prompts of usual lengths, whose steps are traced too
+USUAL_DRAFT = 3  # draft tokens in those
 TURNS = TRACE_AFTER + 2  # steps of one shape: plain, and traced
 PIXELS = 224  # an image's side
 MAX_TOKENS = 1 << 20
@@ -159,10 +161,26 @@ class _WarmUp:
             for first in range(0, len(new), most):
                 self.together(new[first : first + most])
             inside += new
-            for draft_length in draft_lengths if size in DRAFTING else [0]:
+            lengths = draft_lengths if size in DRAFTING else [0]
+            for draft_length in lengths:
                 self.steps(inside, draft_length, 2)
+            for capacity in CAPACITIES:
+                if scope.fits(size, capacity):
+                    self.grown(inside, capacity, [length for length in lengths if length <= USUAL_DRAFT])
         progress("warming up", total, total)
         runner.reset()
+
+    def grown(self, seqs: Collection[Sequence], capacity: int, draft_lengths: Collection[int]) -> None:
+        """Steps of these sequences in larger buffers."""
+        batches = self.runner.batches()
+        if any(window is not None for batch in batches for window in batch.slot_plans):
+            return  # their buffers do not grow like this
+        for batch in batches:
+            batch.reserve(capacity - max(batch.lengths))
+        for draft_length in draft_lengths:
+            self.steps(seqs, draft_length, 1)
+        for batch in batches:
+            batch.trim()
 
     def products(self) -> None:
         """The kernels of few rows have a form for every eight of them, for every number of layers that share a launch,
@@ -225,8 +243,10 @@ class _WarmUp:
                 self.steps(inside, draft_length)
         runner.reset()
 
-    def steps(self, seqs: Collection[Sequence], draft_length: int, turns: int = TURNS) -> None:
+    def steps(self, seqs: Collection[Sequence], draft_length: int, turns: int | None = None) -> None:
         runner = self.runner
+        if turns is None:
+            turns = 3 if runner.grouping.buckets.rows else TURNS  # those are traced at once
         for _ in range(turns):
             for seq in seqs:
                 self._drafts(seq, draft_length)
