@@ -293,6 +293,8 @@ class EngineCore:
         try:
             undelivered = None if before is None else partial(self.undelivered, before)
             launched = runner.decode(decode, plan.draft_length, undelivered)
+            if launched.draft_length < plan.draft_length:
+                self.scheduler.draft_lengths.recount(plan.draft_length, launched.draft_length)
             if faults.serial:
                 runner.await_step(launched)
         except AmbiguousFault:

@@ -36,6 +36,8 @@ from paceline.models.loader import LoadedModel
 from paceline.models.positions import Positions
 from paceline.types import TokenLogprob
 
+APART = 500  # steps between two new shapes that drafting brings to sequences that need not draft: each costs about ten
+
 Undelivered = Callable[[], list[Token] | None]  # tokens of a step that are not delivered yet; None: it is lost
 
 
@@ -61,6 +63,8 @@ class Runner(PromptRunner):
         self.batch: Batch | None = None
         self.rows: list[Sequence | None] = []  # of the batch; None: padding
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input
+        self.apart = APART
+        self._since_new = 0  # decode steps since drafting brought a new shape
         # Are errors of submitted work reported by a later call? On a CPU they are raised by the call itself.
         self.reports_late = platform.device_kind() != "cpu"
 
@@ -116,9 +120,34 @@ class Runner(PromptRunner):
             return InFlightStep()
         if self.proposer is not None:
             self.proposer.begin_step(seqs)
+        self._since_new += 1
+        draft_length = self.grouping.buckets.draft_length(draft_length)
         if draft_length and (self.proposer is not None or any(seq.draft.tokens for seq in self.seqs)):
-            return self._speculative_step(self.batch, self.grouping.buckets.draft_length(draft_length), undelivered)
+            draft_length = self._affordable(self.batch, draft_length)
+        else:
+            draft_length = 0
+        if draft_length:
+            return self._speculative_step(self.batch, draft_length, undelivered)
         return self._plain_step(self.batch, undelivered)
+
+    def _affordable(self, batch: Batch, draft_length: int) -> int:
+        """The draft length, or a shorter one if its shape is new, lately another one was, and all that draft do so
+        because it pays: where sequences come and go, tracing would cost more than the drafts of a head bring."""
+        buckets, drafting = self.grouping.buckets, [seq for seq in self.seqs if seq.draft.length]
+        if not self.forward.traces or not buckets.drafts or len(self.seqs) == 1:
+            return draft_length
+        if any(seq.draft.tokens or seq.speculation.draft_length is not None for seq in drafting):
+            return draft_length
+        adapted = slots_of(self.rows) is not None
+        for length in (draft_length, *(size for size in reversed(buckets.drafts) if size < draft_length), 0):
+            if not length or self.forward.is_traced(batch, length + 1, tentative=True, adapted=adapted):
+                break
+            if self._since_new > self.apart:
+                self._since_new = 0
+                break
+        for seq in drafting:
+            seq.draft.length = min(seq.draft.length, length)
+        return length
 
     def read_drafts(self, chunks: Iterable[tuple[Sequence | None, int]]) -> None:
         """The draft model reads the next tokens of sequences that decode, if they still do."""

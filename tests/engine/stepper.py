@@ -113,6 +113,7 @@ class Stepper:
         self.runner = Runner(
             self.model, self.grouping, traces=traces, features=Features(features), draft_model=self.draft_model
         )
+        self.runner.apart = 0  # scripts are short: every shape is tried at once
         reuse = None
         if cache is not None:
             prefixes = PrefixCache(lambda: cache)
