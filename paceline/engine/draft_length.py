@@ -28,6 +28,8 @@ FORGET_ALL = 0.995
 SAMPLES = 20  # step times kept for each batch size and length; their mean counts, without the longest ones
 ENOUGH = 3
 PROBE = 6  # steps of a probe; the first two are not representative, and are not reported
+PROBE_OF_MANY = 3  # the same of a known length among many sequences: each step tries as many drafts
+MANY = 8
 FIRST_WAIT = 64  # steps between two probes of known lengths; doubled each time a probe does not pay
 LONGEST_WAIT = 8192
 LASTS = 16  # steps that a choice holds, unless sequences come or go
@@ -85,7 +87,7 @@ class _BatchSize:
 class _Probe:
     size: int
     length: int
-    left: int = PROBE - 1
+    left: int  # steps
 
 
 class DraftLengths:
@@ -147,7 +149,8 @@ class DraftLengths:
             other = self._worth_a_probe(here, gains)
             if other is not None:
                 here.tried[other] = self._clock
-                self._probe = _Probe(size, other)
+                brief = size >= MANY and here.cost(other) is not None
+                self._probe = _Probe(size, other, (PROBE_OF_MANY if brief else PROBE) - 1)
                 return other
         return best
 
@@ -220,6 +223,7 @@ class DraftLengths:
     def _unknown(self, size: int) -> _BatchSize:
         """A new batch size starts with the choice of its nearest neighbour."""
         new = _BatchSize()
+        new.due = self._clock + FIRST_WAIT  # what the first probes have found needs no other at once
         if self._sizes:
             new.best = self._sizes[min(self._sizes, key=lambda known: abs(known - size))].best
         return new
