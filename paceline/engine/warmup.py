@@ -137,8 +137,8 @@ class _WarmUp:
             self.batch(0, batch)
 
     def buckets(self, scope: WarmUpScope, draft_lengths: list[int], progress: Progress) -> None:
-        """Every size of prefill pass and of decoding batch; buffers in their smallest size. After that no kernel is
-        compiled: a shape that is new is only traced, once, which takes about a tenth of a second."""
+        """Every size of prefill pass and of decoding batch; buffers in their smallest size, and in usual ones. After
+        that no kernel is compiled: a shape that is new is only traced, once, which takes about a tenth of a second."""
         runner, buckets = self.runner, self.runner.grouping.buckets
         passes = [
             (count, width)
