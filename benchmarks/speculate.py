@@ -269,8 +269,8 @@ class _Counting(Runner):
 
     launches = 0
 
-    def _unevaluated(self, launched: InFlightStep) -> list[mx.array]:
-        arrays = super()._unevaluated(launched)
+    def _unevaluated(self, step: InFlightStep, *, states: bool = True) -> list[mx.array]:
+        arrays = super()._unevaluated(step, states=states)
         self.launches = operations(arrays)
         return arrays
 
