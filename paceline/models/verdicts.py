@@ -24,7 +24,7 @@ from paceline import platform
 from paceline.settings import Settings
 
 log = logging.getLogger("paceline")
-SOURCE, KINDS = Path(__file__).parents[1], ("*.py", "*.cu")
+SOURCE, KINDS = Path(__file__).parents[1], ("*.py", "*.cu*")
 SOURCES = ("mlx", "mlx_lm", "mlx_vlm")  # packages that are known by their files too: people build and edit them
 VERSIONS = (*SOURCES, "transformers", "tokenizers", "numpy", "pillow", "opencv-python", "llguidance", "safetensors")
 VARIABLES = ("MLX_", "CUDA_", "NVIDIA_", "METAL_", "OPENBLAS_", "GOTO_", "OMP_", "MKL_", "NVPL_", "BLIS_")

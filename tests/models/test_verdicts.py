@@ -177,6 +177,7 @@ CHANGES: dict[str, Callable[[Path, Path, pytest.MonkeyPatch], None]] = {
     "another source": lambda model, source, patch: rewritten(source / "models" / "check.py"),
     "one more module": lambda model, source, patch: (source / "new.py").touch(),
     "one more kernel": lambda model, source, patch: (source / "new.cu").touch(),
+    "one more text for kernels": lambda model, source, patch: (source / "new.cuh").touch(),
     "another MLX": lambda model, source, patch: patch.setattr("importlib.metadata.version", lambda name: "1"),
     "a file of mlx-lm": lambda model, source, patch: patch.setattr(verdicts, "SOURCES", ("mlx", "mlx_vlm", "json")),
     "another Python": lambda model, source, patch: patch.setattr(sys, "version", "4"),

@@ -13,8 +13,8 @@ from paceline.conversation.parsing.formats import choose_format
 from paceline.conversation.parsing.parser import parse_output
 from paceline.conversation.template import Templates
 from training import data_chat, facts_forms
-from training.data import DRAWS
 from training.data_chat import Chat, Turn
+from training.data_kinds import DRAWS
 from training.tokenizer import CHAT_TEMPLATE, SIZE
 
 KINDS = sorted(set(DRAWS) - {"dialogue"})

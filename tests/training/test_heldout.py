@@ -9,8 +9,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from training import data_long, facts_find, facts_questions, facts_talk, heldout, pictures
-from training.data import DRAWS, corpus_tokens, read_corpus
+from training.data import corpus_tokens, read_corpus
 from training.data_chat import Phrases, held
+from training.data_kinds import DRAWS
 from training.data_long import Corpus
 
 COMBINED = ("scene", "json", "persona", "picture", "picture_position", "picture_word")
