@@ -15,7 +15,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from training import facts, wide, wide_beside_words, wide_copy, wide_keyed, wide_kinds, wide_prompted
+from training import facts, wide, wide_beside_words, wide_copy, wide_keyed, wide_kinds, wide_pick, wide_prompted
 from training.data_chat import Chat
 from training.held_words import free, plain, taken
 from training.wide_facts import capital
@@ -236,14 +236,8 @@ def drawn(rng: Random) -> wide_kinds.Drawn:
     return wide_kinds.Drawn(text, text, f"keep_{plain(one.name)}", values, values)
 
 
-TYPES = {"string": "text", "integer": "number"}
-
-
 def keyed(rng: Random) -> Chat:
-    """The keys stand in the prompt, in any manner and any mood (`wide_copy`)."""
-    one = form(rng, wide_copy.STYLES)
-    text, values = one.told(rng)
-    return wide_copy.answered(text, values, rng, [TYPES[each["type"]] for each in one.values.values()])
+    return wide_pick.of_form(form(rng, wide_copy.STYLES), rng)
 
 
 def draw(rng: Random) -> Chat:

@@ -369,11 +369,14 @@ def drawn(rng: Random) -> wide_kinds.Drawn:
 TYPES = {"string": "text", "integer": "number", "number": "number", "boolean": "true or false"}
 
 
-def keyed(rng: Random) -> Chat:
+def of_form(one: Form, rng: Random) -> Chat:
     """The keys stand in the prompt, in any manner and any mood (`wide_copy`)."""
-    one = form(rng, wide_copy.STYLES)
     text, values = one.told(rng)
     return wide_copy.answered(text, values, rng, [TYPES[each["type"]] for each in one.values.values()])
+
+
+def keyed(rng: Random) -> Chat:
+    return of_form(form(rng, wide_copy.STYLES), rng)
 
 
 def draw(rng: Random) -> Chat:

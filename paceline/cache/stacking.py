@@ -13,7 +13,6 @@ from paceline.cache.layers import AttentionCache, StateCache, resize
 
 # Of each layer's arrays, without the row: shape and type. Of keys and values without the capacity, too.
 Shapes = list[list[tuple[tuple[int, ...], mx.Dtype]]]
-Pending = list[list[tuple[tuple[int, ...], mx.Dtype]]]  # of each state layer's: without row and token
 
 
 def stack(batches: Sequence[Batch], rows: int) -> Batch:
@@ -108,11 +107,12 @@ def pending_width(batch: Batch) -> int:
     return next((cache.pending[0].shape[1] for cache in _states(batch) if cache.pending), 0)
 
 
-def pending_shapes(batch: Batch) -> Pending:
+def pending_shapes(batch: Batch) -> Shapes:
+    """Of each state layer's pending arrays, without row and token."""
     return [[(part.shape[2:], part.dtype) for part in cache.pending] for cache in _states(batch)]
 
 
-def settle_pending(batch: Batch, width: int, like: Pending) -> None:
+def settle_pending(batch: Batch, width: int, like: Shapes) -> None:
     """Apply what layers have pending, and leave them `width` tokens of which no row keeps any; 0: none."""
     blank = lru_cache(mx.zeros)  # one for all layers: they only read it
     for layer, parts in zip(_states(batch), like, strict=True):

@@ -16,7 +16,7 @@ import mlx.core as mx
 
 from paceline.cache.batch import Batch
 from paceline.cache.layers import AttentionCache, StateCache
-from paceline.cache.stacking import Pending, Shapes, allocate, pending_shapes, pending_width, settle_pending, shapes
+from paceline.cache.stacking import Shapes, allocate, pending_shapes, pending_width, settle_pending, shapes
 from paceline.models.lora import Loras
 
 DEVICES = ("cuda", "metal")  # on a CPU the arithmetic takes the time, not the host
@@ -57,7 +57,7 @@ class Forward:
         self._seen: dict[Any, int] = {}  # how often, of shapes that are not traced yet
         self._batch: Batch | None = None  # while it is traced
         self._shapes: Shapes | None = None  # of the layers' arrays, once they are known
-        self._pending: Pending = []  # of what layers leave to the next step, once one did
+        self._pending: Shapes = []  # of what layers leave to the next step, once one did
         self._counts: dict[int, RowCounts] = {}  # places, and the ends of each slot plan
 
     def __call__(

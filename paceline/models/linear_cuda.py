@@ -21,9 +21,7 @@ from mlx_lm.models import llama, qwen3, qwen3_next
 from paceline.models.cuda_kernel import CudaKernel, on_device
 
 MOST_ROWS = 40
-MOST_MERGED = (
-    1024  # rows up to which siblings are one product of cuBLAS: with more the device sets the pace, not the host
-)
+MOST_MERGED = 1024  # rows up to which siblings are one product of cuBLAS: with more, the host does not set the pace
 MOST_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
 NARROW, NARROW_ROWS = 4096, 8  # outputs and rows up to which a block has more warps
 WIDE_ROWS = 16  # above, a block of 16 outputs reads twice as much of x as of the matrix: here it computes more of them
