@@ -102,21 +102,30 @@ class Sampler:
         self.rng = np.random.default_rng(seed)
         self.streams = {name: shuffled(rows, seed + at) for at, (name, rows) in enumerate(pool.rows.items())}
         self.waiting: list[int] = []
+        self.means = {name: sum(map(pool.held, rows.tolist())) / len(rows) for name, rows in pool.rows.items()}
 
     def take(self, shares: dict[str, float]) -> NDArray[np.int64]:
         names = list(shares)
         weights = np.array([shares[name] for name in names])
+        needed = self.count * np.average([self.means[name] for name in names], weights=weights)
+        if needed > self.pictures:
+            raise ValueError(f"{self.count} rows have {needed:.0f} pictures, more than the plan's {self.pictures}")
         chosen: list[int] = []
         room = self.pictures
         put_back: list[int] = []
         while len(chosen) < self.count:
             if self.waiting:
-                row = self.waiting.pop()
+                row = self.waiting.pop(0)
             else:
                 row = next(self.streams[names[self.rng.choice(len(names), p=weights / weights.sum())]])
             held = self.pool.held(row)
             if held > room:
                 put_back.append(row)
+                if chosen and len(put_back) % self.count == 0:  # perhaps no row has so few: one with many waits instead
+                    full = max(chosen, key=self.pool.held)
+                    chosen.remove(full)
+                    put_back.append(full)
+                    room += self.pool.held(full)
                 continue
             room -= held
             chosen.append(row)
