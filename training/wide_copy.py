@@ -18,6 +18,7 @@ from training.data_chat import Chat, Turn
 from training.facts_questions import Exchange
 from training.held_words import fresh, plain, taken
 from training.wide_facts import capital, slip
+from training.wide_listed import listed
 from training.wide_long import joined, system
 from training.wide_talk import lines, spelled
 
@@ -162,31 +163,6 @@ CHATTY = lines("""So my sister sent me this and I have no idea what to do with i
 would not believe how many of these I have.|We did the same yesterday, remember?|Funny one this time.|My old computer did this for me, but it broke.|Anyway, enough about me.|This came in while I was out for lunch.|It is for my cousin's little shop.""")
 
 
-def listed(keys: list[str], rng: Random, types: list[str] | None = None, last: bool = False) -> str:
-    """Keys as people list them, as they are."""
-    spaced = any(" " in name for name in keys)
-    draw = rng.randrange(13)
-    if types and rng.random() < 0.12:
-        return ", ".join(f"{name} ({kind})" for name, kind in zip(keys, types, strict=True))
-    if draw < 2:
-        return joined([f'"{name}"' for name in keys])
-    if draw < 4:
-        return ", ".join(f'"{name}"' for name in keys)
-    if draw == 4:
-        return rng.choice((", ", " and ", " ")).join(f"`{name}`" for name in keys)
-    if draw == 5:
-        return joined([f"'{name}'" for name in keys])
-    if draw == 6 and last:
-        return "\n" + "\n".join(f"- {name}" for name in keys)
-    if draw == 7:
-        return "[" + ", ".join(keys) + "]"
-    if draw == 8 and not spaced:
-        return rng.choice((" ", " / ", "/", "; ", " & ", ",", " + ")).join(keys)
-    if draw == 9:
-        return " and ".join(keys)
-    return joined(keys) if draw < 12 else ", ".join(keys)
-
-
 def ordered(keys: list[str], rng: Random, types: list[str] | None = None, what: list[str] = ORDER) -> str:
     """Somebody asks, in some mood, with or without slips; the keys stay as they are."""
     text = rng.choice(what)
@@ -204,8 +180,8 @@ def ordered(keys: list[str], rng: Random, types: list[str] | None = None, what: 
     elif draw < 0.9:
         text = capital(text)
     ends = (".", ".", ".", "", "!", " please", ", please.", "?" if text.lower().startswith(("can", "could")) else ".")
-    text = text.replace("{k}", listed(keys, rng, types, text.endswith("{k}")))
-    text += "\n" if "\n- " in text else rng.choice(ends)
+    text = text.replace("{k}", listed(keys, rng, types or (), text.endswith("{k}")))
+    text += "" if text.endswith("\n") else rng.choice(ends)
     mood = rng.random()
     if mood < 0.4:
         said = rng.choice(rng.choice((POLITE, GRUMPY, CHATTY)))

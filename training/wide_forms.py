@@ -13,6 +13,7 @@ from typing import Any
 from training import facts, wide, wide_records, wide_talk
 from training.data_chat import Chat, Turn
 from training.wide_facts import capital, typed
+from training.wide_listed import listed
 from training.wide_long import joined, system
 from training.wide_talk import lines
 
@@ -178,17 +179,8 @@ def _schema(found: list[Field]) -> dict[str, Any]:
 
 
 def _keys(found: list[Field], rng: Random) -> str:
-    names = [one.name for one in found]
-    draw = rng.random()
-    if draw < 0.25:
-        return ", ".join(
-            f"{one.name} ({one.kind if one.kind != 'enum' else 'one of ' + ', '.join(one.choices)})" for one in found
-        )
-    if draw < 0.4:
-        return ", ".join(f'"{name}"' for name in names)
-    if draw < 0.5:
-        return ", ".join(f"`{name}`" for name in names)
-    return joined(names) if draw < 0.8 else ", ".join(names)
+    types = [one.kind if one.kind != "enum" else "one of " + ", ".join(one.choices) for one in found]
+    return listed([one.name for one in found], rng, types, block=False)
 
 
 def _of(name: str, value: Any) -> Field:

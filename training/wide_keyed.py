@@ -12,7 +12,8 @@ from training import wide_prompted
 from training.data_chat import Chat, Turn
 from training.wide_facts import capital
 from training.wide_kinds import NOISE
-from training.wide_long import joined, system
+from training.wide_listed import listed
+from training.wide_long import system
 from training.wide_prompted import FENCE, Form
 from training.wide_talk import lines
 
@@ -46,27 +47,7 @@ def _type(schema: dict[str, Any], rng: Random) -> str:
 
 
 def keys(one: Form, rng: Random) -> str:
-    names = list(one.values)
-    draw = rng.randrange(11)
-    if draw == 0:
-        return joined([f'"{name}"' for name in names])
-    if draw == 1:
-        return ", ".join(f"`{name}`" for name in names)
-    if draw == 2:
-        return ", ".join(f"{name} ({_type(one.values[name], rng)})" for name in names)
-    if draw == 3:
-        return "\n" + "\n".join(f"- {name}: {_type(one.values[name], rng)}" for name in names) + "\n"
-    if draw == 4:
-        return "\n" + "\n".join(f"{at}. {name}" for at, name in enumerate(names, 1)) + "\n"
-    if draw == 5:
-        return "\n" + "\n".join(names) + "\n"
-    if draw == 6:
-        return ", ".join(f'"{name}": {_type(one.values[name], rng)}' for name in names)
-    if draw == 7:
-        return "[" + ", ".join(names) + "]"
-    if draw == 8:
-        return ", ".join(f"'{name}'" for name in names)
-    return ", ".join(names) if draw == 9 else joined(names)
+    return listed(list(one.values), rng, [_type(schema, rng) for schema in one.values.values()])
 
 
 def _skeleton(value: Any, schemas: dict[str, Any], rng: Random) -> Any:

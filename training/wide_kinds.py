@@ -20,6 +20,7 @@ from training import facts, wide, wide_schemas, wide_short, wide_talk
 from training.data_chat import Chat, Turn
 from training.sources import records
 from training.wide_facts import capital, typed
+from training.wide_listed import listed
 from training.wide_long import joined, system
 from training.wide_talk import lines, spelled
 
@@ -293,7 +294,7 @@ def composed(rng: Random) -> Drawn:
     return Drawn(capital(whole) + rng.choice((".", ".", "")), asked, tool, named, dict(named))
 
 
-def listed(rng: Random) -> Drawn:
+def several(rng: Random) -> Drawn:
     """Several members of a kind, as a list."""
     category = rng.choice(list(kinds()))
     members = list(dict.fromkeys(rng.choices(kinds()[category][:20], k=rng.randint(2, 4))))
@@ -323,7 +324,7 @@ def draw(rng: Random) -> Drawn:
     form = rng.random()
     if form < 0.4:
         return wide_things.drawn(rng)
-    return record(rng) if form < 0.67 else composed(rng) if form < 0.95 else listed(rng)
+    return record(rng) if form < 0.67 else composed(rng) if form < 0.95 else several(rng)
 
 
 # -- JSON
@@ -397,9 +398,7 @@ def json_answer(rng: Random, drawn: Drawn | None = None) -> Chat:
         opening = rng.choice(SYSTEM) if rng.random() < 0.3 else ""
     else:
         if form < 0.75:
-            order = capital(rng.choice(KEYED)).replace(
-                "{k}", rng.choice((joined(names), ", ".join(names), ", ".join(f'"{name}"' for name in names)))
-            )
+            order = capital(rng.choice(KEYED)).replace("{k}", listed(names, rng, block=False))
         else:
             order = capital(rng.choice(SCHEMED).replace("{s}", json.dumps(schema(shown))))
         if rng.random() < 0.2:
