@@ -97,9 +97,14 @@ def signed(rng: Random) -> str:
     return rng.choice((wide.first_name, wide.first_name, wide.last_name))(rng)
 
 
-def around(text: str, asked: str, rng: Random, never: str = "") -> str:
+def raised(asked: str, keys: Sequence[str]) -> str:
+    """With a capital, unless it begins with a key."""
+    return asked if asked.startswith(tuple(keys)) else capital(asked)
+
+
+def around(text: str, asked: str, rng: Random, never: str = "", keys: Sequence[str] = ()) -> str:
     """The order before the text, behind it, or with words on both sides. `never` holds what no signature may be."""
-    first = capital(asked) if rng.random() < 0.85 else asked
+    first = raised(asked, keys) if rng.random() < 0.85 else asked
     broken = asked.endswith("\n")  # a list of keys in lines of its own
     draw = rng.random()
     words = asked.lower()
@@ -122,7 +127,7 @@ def around(text: str, asked: str, rng: Random, never: str = "") -> str:
         end = rng.choice(("", "?", "?") if asks else ("", "", ".", "!"))
         asked = asked + end if asked[-1] not in ".?!" else asked
         ways = BEHIND if text.endswith((".", "!", "?")) else (*BEHIND[:2], *BEHIND[4:])
-        user = rng.choice(ways).replace("{O}", capital(asked)).replace("{o}", asked).replace("{t}", text)
+        user = rng.choice(ways).replace("{O}", raised(asked, keys)).replace("{o}", asked).replace("{t}", text)
     else:
         user = rng.choice(OPEN).replace("{O}", first).replace("{o}", asked).replace("{t}", text.rstrip(".!"))
     name = signed(rng)
@@ -156,11 +161,12 @@ def answered(one: Form, rng: Random, kind: str) -> Chat:
             user = around(text, order(rng), rng, never)
     elif draw < 0.9:
         types = [_type(schema, rng) for schema in schemas.values()]
-        asked = order(rng, list(schemas), types)
+        keys = list(schemas)
+        asked = order(rng, keys, types)
         if rng.random() < 0.1:
-            opening, user = capital(asked).strip("\n"), text
+            opening, user = raised(asked, keys).strip("\n"), text
         else:
-            user = around(text, asked, rng, never)
+            user = around(text, asked, rng, never, keys)
     else:
         shown = json.dumps(wide_kinds.schema(values) | {"properties": schemas}, indent=rng.choice((None, None, 2)))
         asked = order(rng)
