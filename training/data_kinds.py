@@ -39,6 +39,7 @@ from training import (
     wide_told,
     wide_tools,
     wide_truths,
+    wide_wants,
     wide_world,
 )
 from training.data_chat import Chat, Split
@@ -66,7 +67,7 @@ STAGES = {
         "told_prompted": 6.0, "told_tools": 9.0, "wide_beyond": 8.5, "wide_daily": 8.5,
         "wide_copy": 5.5, "wide_pick": 7.0, "wide_near": 3.7, "called_tools": 7.5, "called_json": 5.0,
         "people_tools": 7.0, "people_json": 11.0, "wide_beside": 7.5, "wide_world": 7.5, "wide_small": 6.0,
-        "wide_spans": 12.0, "wide_truths": 8.0},
+        "wide_spans": 12.0, "wide_truths": 8.0, "wide_wants": 12.0},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(
@@ -129,6 +130,7 @@ DRAWS: dict[str, Draw] = {
     "wide_beside": lambda rng, split: wide_beside.draw(rng),
     "wide_spans": lambda rng, split: wide_spans.draw(rng),
     "wide_truths": lambda rng, split: wide_truths.draw(rng),
+    "wide_wants": lambda rng, split: wide_wants.draw(rng),
     "wide_world": lambda rng, split: wide_world.draw(rng),
     "wide_small": lambda rng, split: wide_small.draw(rng),
     "wide_copy": lambda rng, split: wide_copy.draw(rng),
