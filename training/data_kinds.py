@@ -62,12 +62,12 @@ STAGES = {
     "chat": Recipe(
         1024,
         {"talk": 1.0, "persona": 0.2, "dialogue": 0.1, "lookup": 0.6, "scene": 0.3, "memory": 0.6, "json": 0.3,
-        "tools": 0.4, "wide": 11.0, "wide_talk": 10.0, "common": 7.0, "wide_json": 4.0, "wide_keyed": 4.0,
-        "wide_tools": 4.0, "wide_acts": 8.0, "wide_prompted": 5.0, "told_json": 8.0, "told_keyed": 11.0,
-        "told_prompted": 6.0, "told_tools": 9.0, "wide_beyond": 8.5, "wide_daily": 8.5,
-        "wide_copy": 5.5, "wide_pick": 7.0, "wide_near": 3.7, "called_tools": 7.5, "called_json": 5.0,
-        "people_tools": 7.0, "people_json": 11.0, "wide_beside": 7.5, "wide_world": 7.5, "wide_small": 6.0,
-        "wide_spans": 12.0, "wide_truths": 8.0, "wide_wants": 12.0},
+        "tools": 0.4, "wide": 11.0, "wide_talk": 10.0, "common": 7.0, "wide_json": 3.0, "wide_keyed": 3.0,
+        "wide_tools": 3.0, "wide_acts": 5.5, "wide_prompted": 4.0, "told_json": 6.0, "told_keyed": 8.0,
+        "told_prompted": 5.0, "told_tools": 6.0, "wide_beyond": 8.5, "wide_daily": 8.5,
+        "wide_copy": 5.0, "wide_pick": 6.0, "wide_near": 3.2, "called_tools": 6.5, "called_json": 4.0,
+        "people_tools": 6.0, "people_json": 7.5, "wide_beside": 6.0, "wide_world": 6.5, "wide_small": 6.0,
+        "wide_spans": 11.0, "wide_truths": 7.5, "wide_wants": 11.5},
         "conversations of up to 1,024 tokens",
     ),
     "pics": Recipe(

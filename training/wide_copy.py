@@ -13,7 +13,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from training import facts, wide, wide_fields, wide_kinds
+from training import facts, wide, wide_fields, wide_kinds, wide_orders
 from training.data_chat import Chat, Turn
 from training.facts_questions import Exchange
 from training.held_words import fresh, plain, taken
@@ -211,7 +211,10 @@ def asked(text: str, order: str, rng: Random) -> tuple[str, str]:
 
 
 def answered(text: str, values: Json, rng: Random, types: list[str] | None = None) -> Chat:
-    if rng.random() < 0.1:  # the keys first, the order last
+    draw, keys = rng.random(), list(values)
+    if draw < 0.35:
+        opening, user = "", wide_orders.around(text, wide_orders.order(rng, keys, types or ()), rng, text, keys)
+    elif draw < 0.43:  # the keys first, the order last
         opening, user = "", f"{ordered(list(values), rng, types, FIRST)}\n\n{text}\n\n{rng.choice(NOW)}"
     else:
         opening, user = asked(text, ordered(list(values), rng, types), rng)

@@ -8,7 +8,7 @@ import json
 from random import Random
 from typing import Any
 
-from training import wide_prompted
+from training import wide_orders, wide_prompted
 from training.data_chat import Chat, Turn
 from training.wide_facts import capital
 from training.wide_kinds import NOISE
@@ -46,8 +46,14 @@ def _type(schema: dict[str, Any], rng: Random) -> str:
     return "one of " + ", ".join(map(str, schema["enum"])) if "enum" in schema else rng.choice(TYPES[schema["type"]])
 
 
-def keys(one: Form, rng: Random) -> str:
-    return listed(list(one.values), rng, [_type(schema, rng) for schema in one.values.values()])
+def keys(one: Form, rng: Random, block: bool = True) -> str:
+    return listed(list(one.values), rng, [_type(schema, rng) for schema in one.values.values()], block)
+
+
+def _filled(order: str, one: Form, rng: Random) -> str:
+    """The order with its keys; in lines of their own only where they stand last."""
+    shown = keys(one, rng, order.endswith("{k}."))
+    return order.removesuffix("." if "\n" in shown else "").replace("{k}", shown)
 
 
 def _skeleton(value: Any, schemas: dict[str, Any], rng: Random) -> Any:
@@ -72,7 +78,7 @@ def json_answer(rng: Random, form: Form | None = None) -> Chat:
         more = [(text, value), *(one.told(rng) for _ in range(rng.choice((1, 1, 2))))]
         text = rng.choice(("\n", "\n\n", " ")).join(each for each, _ in more)
         answer = [values for _, values in more]
-        order = rng.choice(MANY).replace("{k}", keys(one, rng))
+        order = _filled(rng.choice(MANY), one, rng)
     elif draw < 0.4:
         names = list(value)
         if draw < 0.2 and len(names) > 1:  # some inside of another object
@@ -82,7 +88,7 @@ def json_answer(rng: Random, form: Form | None = None) -> Chat:
         shape = _skeleton(answer, one.values, rng)
         order = rng.choice(FORM).replace("{k}", json.dumps(shape, indent=rng.choice((None, None, 2))))
     else:
-        order = rng.choice(ORDER).replace("{k}", keys(one, rng))
+        order = _filled(rng.choice(ORDER), one, rng)
     if rng.random() < 0.1:
         text = rng.choice((f"{rng.choice(NOISE)} {text}", f"{text} {rng.choice(NOISE)}"))
     fence = rng.random() < 0.1
@@ -99,6 +105,11 @@ def json_answer(rng: Random, form: Form | None = None) -> Chat:
         else:
             sign = rng.choice((" -> ", "\n=> ", "\nJSON: ", "\nOutput: "))
             user = f"{order} For example:\n{other}{sign}{done}\n\nNow this:\n{text}"
+    elif not fence and draw >= 0.4 and rng.random() < 0.4:
+        names = list(one.values)
+        types = [_type(schema, rng) for schema in one.values.values()]
+        user = wide_orders.around(text, wide_orders.order(rng, names, types), rng, text, names)
+        return Chat([Turn("user", user), Turn("assistant", said)], "wide_json", (), opening, expect=answer)
     elif rng.random() < 0.15:
         opening, user = order, text
     else:

@@ -16,7 +16,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from training import facts, wide, wide_schemas, wide_short, wide_talk
+from training import facts, wide, wide_orders, wide_schemas, wide_short, wide_talk
 from training.data_chat import Chat, Turn
 from training.sources import records
 from training.wide_facts import capital, typed
@@ -383,26 +383,19 @@ def json_answer(rng: Random, drawn: Drawn | None = None) -> Chat:
         form = 0.0
     if form < 0.55:  # the grammar knows the keys, the prompt does not
         blind = True
-        order = capital(rng.choice(ORDER))
-        user = rng.choice(
-            (
-                f"{text} {order}.",
-                f"{text}\n{order}.",
-                f"{order}: {text}",
-                f"{order}:\n\n{text}",
-                text,
-                text,
-                f"{text}\n\n{order}",
-            )
-        )
+        order = rng.choice(ORDER) if rng.random() < 0.4 else wide_orders.order(rng)
+        user = text if rng.random() < 0.2 else wide_orders.around(text, order, rng, text)
         opening = rng.choice(SYSTEM) if rng.random() < 0.3 else ""
     else:
         if form < 0.75:
-            order = capital(rng.choice(KEYED)).replace("{k}", listed(names, rng, block=False))
+            order = rng.choice(KEYED).replace("{k}", listed(names, rng, block=False))
+            order = order if rng.random() < 0.5 else wide_orders.order(rng, names)
         else:
             order = capital(rng.choice(SCHEMED).replace("{s}", json.dumps(schema(shown))))
         if rng.random() < 0.2:
-            opening, user = f"{rng.choice(SYSTEM)} {order}", text
+            opening, user = f"{rng.choice(SYSTEM)} {wide_orders.raised(order, names)}", text
+        elif form < 0.75:
+            user = wide_orders.around(text, order, rng, text, names)
         else:
             user = rng.choice((f"{text}\n\n{order}", f"{text} {order}", f"{order}\n\n{text}", f"{order}\nText: {text}"))
     answer = json.dumps(value, ensure_ascii=False)

@@ -9,16 +9,19 @@ thanks, the name that they sign with.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from training import wide, wide_kinds
+from training import wide
 from training.data_chat import Chat, Turn
 from training.wide_facts import capital, slip
 from training.wide_listed import listed
-from training.wide_prompted import FENCE, Form
 from training.wide_talk import lines
+
+if TYPE_CHECKING:
+    from training.wide_prompted import Form
 
 # without the keys: a grammar has them, or a schema behind the order
 ORDERS = lines("""extract the details|pull the facts out of this|get me the structured data|convert this to JSON|please structure the following|parse this message|turn the note into an object|fill in the form from this|record the following event|
@@ -113,7 +116,7 @@ def around(text: str, asked: str, rng: Random, never: str = "", keys: Sequence[s
     elif "below" in words or "following" in words:
         draw = 0.1
     asks = words.startswith(ASKS)
-    if broken:
+    if broken or "\n" in text:
         asked, first = asked.strip("\n"), first.strip("\n")
         user = f"{first}\n\n{text}" if draw < 0.5 else f"{text}\n\n{first}"
     elif draw < 0.5:
@@ -123,7 +126,7 @@ def around(text: str, asked: str, rng: Random, never: str = "", keys: Sequence[s
     elif draw < 0.57:
         lead = rng.choice(LEADS)
         user = rng.choice((f"{first}.\n{lead}: {text}", f"{first}. {lead}: {text}", f"{first}\n\n{lead}:\n{text}", f"{lead}: {text}\n{first}", f"{lead}:\n{text}\n\n{first}."))  # fmt: skip
-    elif draw < 0.82 or not text.endswith((".", "!")):
+    elif draw < 0.82 or not re.search(r"\w[.!]$", text) or re.search(r"\.\S*\.$", text):
         end = rng.choice(("", "?", "?") if asks else ("", "", ".", "!"))
         asked = asked + end if asked[-1] not in ".?!" else asked
         ways = BEHIND if text.endswith((".", "!", "?")) else (*BEHIND[:2], *BEHIND[4:])
@@ -149,6 +152,8 @@ def around(text: str, asked: str, rng: Random, never: str = "", keys: Sequence[s
 
 def answered(one: Form, rng: Random, kind: str) -> Chat:
     """A text and its JSON: half of them by a schema that the prompt has not, others by keys or by a schema in it."""
+    from training.wide_prompted import FENCE
+
     text, values = one.told(rng)
     schemas = one.values
     draw, blind, opening = rng.random(), False, ""
@@ -168,7 +173,9 @@ def answered(one: Form, rng: Random, kind: str) -> Chat:
         else:
             user = around(text, asked, rng, never, keys)
     else:
-        shown = json.dumps(wide_kinds.schema(values) | {"properties": schemas}, indent=rng.choice((None, None, 2)))
+        shown = json.dumps(
+            {"type": "object", "properties": schemas, "required": list(schemas)}, indent=rng.choice((None, None, 2))
+        )
         asked = order(rng)
         shown = rng.choice((f"Schema: {shown}", shown, f"```json\n{shown}\n```", f"JSON schema:\n{shown}"))
         user = rng.choice((f"{around(text, asked, rng, never)}\n\n{shown}", f"{shown}\n\n{around(text, asked, rng, never)}"))  # fmt: skip

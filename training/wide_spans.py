@@ -32,7 +32,7 @@ ROLED, CALLED, PLACES, ROLES = lines(words.ROLED), lines(words.CALLED), lines(wo
 BEHIND = lines(words.BEHIND)
 NAMES = {
     "s": ("size", "size_word", "how_big"), "c": ("color", "colour", "shade"), "q": ("condition", "state", "state_of_it"),
-    "t": ("town", "place", "where", "near_town", "location", "city"), "x": ("item", "thing_named", "article_named"),
+    "t": ("town", "place", "where", "near_town", "location", "city"), "x": ("item", "thing_named", "article_named", "object_named", "what_it_is"),
 }  # fmt: skip
 
 
@@ -49,6 +49,8 @@ class Kind:
 
     def draw(self, rng: Random) -> str:
         draw = rng.random()
+        if not self.members:  # any word of the dictionary, any member of a kind, nearly a word
+            return wide_copy.rare(rng)
         if draw < 0.15 and self.rarer:
             return rng.choice(self.rarer)
         member = rng.choice(self.members)
@@ -82,6 +84,9 @@ def kinds() -> list[Kind]:
             )
         )
     return found
+
+
+ANY = Kind(tuple(free(NAMES["x"])), "thing", True, "o", (), ())
 
 
 @cache
@@ -185,6 +190,7 @@ def form(rng: Random, styles: tuple[str, ...] = ("snake", "snake", "camel", "keb
     for mark, sorts in (("{X}", "foapt"), ("{x}", "oa"), ("{D}", "d"), ("{I}", "i")):
         if mark in sentence:
             kind = rng.choice([one for one in kinds() if one.sort in sorts and (mark != "{x}" or one.counted)])
+            kind = ANY if mark == "{X}" and rng.random() < 0.2 else kind
             sentence = sentence.replace(mark, _thing(kind, rng) if mark != "{x}" else mark)
             places["x"] = (*kind.names, *kind.names, *(free(NAMES["x"]) if rng.random() < 0.25 else ()))
             required = "x"

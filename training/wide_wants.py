@@ -42,6 +42,7 @@ USUAL = frozenset("p p2 town town2 date time n m".split())  # what tools of any 
 SMALL = frozenset("a an the of in on at to for with from by it is are was be has do i you me my we us and or what which who where how not that this some one up out off".split())  # fmt: skip
 
 
+@cache
 def stems(text: str) -> frozenset[str]:
     """The words that could give a tool away."""
     found = re.findall(r"[a-z]+", re.sub(r"\{[^{}]*\}|'s", " ", text.lower().replace("_", " ")))
