@@ -204,14 +204,14 @@ def form(rng: Random, styles: tuple[str, ...] = ("snake", "snake", "camel", "keb
         sentence = sentence.replace("{T}", rng.choice(PLACES)) if rng.random() < 0.75 else sentence.replace(" {T}", "")
     holes = {hole[1] for hole in HOLE.finditer(sentence)}
     places |= {hole: tuple(free(NAMES[hole])) for hole in "scqt" if hole in holes and hole not in places}
-    style = rng.choice(styles)
+    style = rng.choice(styles) if rng.random() < 0.85 else ""  # without one: each key in its own
     values: dict[str, Json] = {}
     asked: list[tuple[str, str]] = []
     for hole in rng.sample([each for each in places if each in holes], len(holes & set(places))):
         if rng.random() < (0.04 if hole == required else 0.12 if hole in ("p", "p2", "team") else 0.25):
             continue
         for base in rng.sample(places[hole], len(places[hole])):
-            key = wide_copy.written(base.split("_"), style)
+            key = wide_copy.written(base.split("_"), style or rng.choice(styles))
             if not taken(key) and plain(key) not in map(plain, values):
                 values[key] = {"type": "integer" if hole in NUMBERS else "string"}
                 asked.append((hole, key))

@@ -103,14 +103,14 @@ def _value(hole: str, truth: Truth, rng: Random) -> str:
 
 
 def form(rng: Random, styles: tuple[str, ...] = ("snake", "snake", "camel", "kebab", "pascal")) -> TruthForm:
-    style = rng.choice(styles)
+    style = rng.choice(styles) if rng.random() < 0.85 else ""  # without one: each key in its own
     values: dict[str, Json] = {}
     parts: list[Part] = []
     asked: list[tuple[str, str]] = []
 
     def take(bases: list[str], kind: str) -> str:
         for base in rng.sample(bases, len(bases)):
-            key = wide_copy.written(base.split("_"), style)
+            key = wide_copy.written(base.split("_"), style or rng.choice(styles))
             if not taken(key) and plain(key) not in map(plain, values):
                 values[key] = {"type": kind}
                 return key
@@ -136,8 +136,35 @@ def form(rng: Random, styles: tuple[str, ...] = ("snake", "snake", "camel", "keb
     return TruthForm(title, {key: values[key] for key in order}, None, {}, (), tuple(parts), tuple(asked))
 
 
+@dataclass(frozen=True)
+class BothForm(Form):
+    """A sentence of `wide_spans`, and truths of other things behind it."""
+
+    parts: tuple[Form, ...] = ()
+
+    def told(self, rng: Random) -> tuple[str, Json]:
+        (first, one), (second, other) = (part.told(rng) for part in self.parts)
+        text = f"{first if first[-1] in '.!' else first + '.'}{rng.choice((' ', ' ', chr(10)))}{second}"
+        return text, {key: (one | other)[key] for key in self.values}
+
+
+def both(rng: Random, styles: tuple[str, ...] = ("snake", "snake", "camel", "kebab", "pascal")) -> BothForm:
+    """More keys than one sentence has; of the truths only the keys that are true or false."""
+    style = (rng.choice(styles),) if rng.random() < 0.8 else styles
+    first, second = wide_spans.form(rng, style), form(rng, style)
+    flags = {key: one for key, one in second.values.items() if one["type"] == "boolean"}
+    owned = any("{t}" in part.subject or ("{p}" in part.subject and part.truth.things) for part in second.parts)
+    if owned or set(map(plain, flags)) & set(map(plain, first.values)):  # of two places nobody knows which is meant
+        return both(rng, styles)
+    values = first.values | flags
+    order = rng.sample(list(values), len(values)) if rng.random() < 0.7 else list(values)
+    return BothForm(first.name, {key: values[key] for key in order}, None, {}, (), (first, second))
+
+
 def draw(rng: Random) -> Chat:
     how = rng.random()
+    if how < 0.3:
+        return wide_orders.answered(both(rng, wide_copy.STYLES), rng, "wide_truths")
     if how < 0.8:
         return wide_orders.answered(form(rng, wide_copy.STYLES), rng, "wide_truths")
     return wide_prompted.json_answer(rng, form(rng)) if how < 0.88 else wide_keyed.json_answer(rng, form(rng))

@@ -46,6 +46,19 @@ def test_of_two_truths_one_is_of_a_person_and_one_of_a_thing(data: Path) -> None
         assert len(set(sorts)) == len(sorts)
 
 
+def test_a_sentence_and_truths_have_the_keys_of_both(data: Path) -> None:
+    rng = Random(3)
+    sizes = set()
+    for _ in range(300):
+        form = wide_truths.both(rng)
+        text, values = form.told(rng)
+        sizes.add(len(values))
+        assert list(values) == list(form.values) and not any(map(taken, values))
+        assert any(isinstance(value, bool) for value in values.values())
+        assert all(value.lower() in text.lower() for value in values.values() if isinstance(value, str))
+    assert max(sizes) > 5
+
+
 def test_what_is_drawn_is_its_own_answer(data: Path) -> None:
     rng = Random(2)
     for _ in range(200):
