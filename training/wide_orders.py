@@ -179,7 +179,7 @@ def answered(one: Form, rng: Random, kind: str) -> Chat:
         asked = order(rng)
         shown = rng.choice((f"Schema: {shown}", shown, f"```json\n{shown}\n```", f"JSON schema:\n{shown}"))
         user = rng.choice((f"{around(text, asked, rng, never)}\n\n{shown}", f"{shown}\n\n{around(text, asked, rng, never)}"))  # fmt: skip
-        if rng.random() < 0.4:
+        if rng.random() < 0.4 and "above" not in asked.lower():
             opening, user = f"{capital(asked)}. {shown}", rng.choice((text, f"{rng.choice(EXCUSES)} {text}"))
     if not opening and rng.random() < 0.12:
         opening = rng.choice(SYSTEMS)

@@ -110,7 +110,7 @@ wanted {T}: {X}; call {P} after six|p:contact call_whom
 {P} took up {D} last year {T}|p:beginner learner
 {P} gave up {D} when moving away from {t}|p:former_player who_gave_up;t:moved_from old_home
 {p} and {p2} met {T} over {D}|p:first_person person_one;p2:second_person person_two
-{D} lessons with {p} start on {date} {T}|p:teacher tutor;date:starts_on first_lesson
+lessons in {D} with {p} start on {date} {T}|p:teacher tutor;date:starts_on first_lesson
 {P} is down with {I} {T}|p:patient sick_person
 {P} caught {I} {T} on {date}|p:patient sick_person;date:caught_on since_day
 {p} stays home because of {I}, {p2} steps in|p:absent_person sick_person;p2:substitute stand_in

@@ -15,7 +15,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from training import facts, wide_near, wide_spans, wide_wants_more, wide_wants_words, wide_world
+from training import facts, wide_kinds, wide_near, wide_spans, wide_wants_more, wide_wants_words, wide_world
 from training.data_chat import Chat, Turn
 from training.held_words import free, plain, taken
 from training.wide_choose import DONE, NONE
@@ -258,18 +258,42 @@ ASKED = [text for text in lines(wide_wants_words.PLAIN_KINDS.strip()) if text]
 KEYS = lines("name|which|which_one|entry|query|keyword|subject|word|term")
 
 
+@cache
+def known() -> list[wide_spans.Kind]:
+    """WordNet's kinds, with the members that do not say what they are."""
+    found = []
+    for name in wide_wants_words.KNOWN.split(","):
+        members = [one for one in wide_kinds.kinds().get(name, ()) if name.split(" ")[-1] not in one]
+        members = [one for one in members if not set(one.split()) & wide_world.NEVER]
+        names = tuple(free([name.replace(" ", "_"), f"kind_of_{name.replace(' ', '_')}"]))
+        if len(members) > 3 and names:
+            found.append(wide_spans.Kind(names, name, True, "o", tuple(members), ()))
+    return found
+
+
+def _kinds(rng: Random) -> list[wide_spans.Kind]:
+    """Some kinds, none of which is of another or has most of its members."""
+    pool = known() if rng.random() < 0.4 and len(known()) > 8 else list(kinds().values())
+    picked: list[wide_spans.Kind] = []
+    for one in rng.sample(pool, min(len(pool), rng.choice((3, 3, 4, 5, 6, 8)))):
+        mine = {*one.members, *one.word.split(" ")}
+        if not any(len(mine & {*each.members, *each.word.split(" ")}) > 1 for each in picked) or pool is not known():
+            picked.append(one)
+    return picked
+
+
 def kind_call(rng: Random) -> Chat:
     """One desk for every kind, and a word that is of one of them."""
-    picked = rng.sample(list(kinds().values()), rng.choice((3, 3, 4, 5, 6, 8)))
+    picked = _kinds(rng)
     form, about = rng.choice(OF_KIND), rng.choice(ABOUT_KIND)
     mixed = rng.random() < 0.4
     key = rng.choice(free(KEYS))
     shown, names = [], []
     for kind in picked:
-        word = kind.word.split(" ")[-1]
+        word = kind.word.split(" ")[-1] if kind.word.startswith("piece") else kind.word.replace(" ", "_")
         name = (rng.choice(OF_KIND) if mixed else form).replace("{w}", word)
         name = name if not taken(name) else f"{word}_and_more"
-        text = (rng.choice(ABOUT_KIND) if mixed else about).replace("{w}", word).replace("{s}", many(kind.word))
+        text = (rng.choice(ABOUT_KIND) if mixed else about).replace("{w}", kind.word).replace("{s}", many(kind.word))
         argument = rng.choice(kind.names) if mixed and rng.random() < 0.5 else key
         parameters = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument]}
         shown.append({"type": "function", "function": {"name": name, "description": capital(text), "parameters": parameters}})  # fmt: skip
@@ -287,5 +311,44 @@ def kind_call(rng: Random) -> Chat:
     return Chat(turns, "wide_wants", (), system(rng) if rng.random() < 0.15 else "", rng.sample(shown, len(shown)), expect=None)  # fmt: skip
 
 
+# -- what is done with it
+
+DEEDS = [[part.split(at) for part, at in zip(row.split("|"), " ;;", strict=True)] for row in wide_wants_more.DEEDS.strip().splitlines()]  # fmt: skip
+
+
+def deed_call(rng: Random) -> Chat:
+    """A few deeds with a few kinds: what is said tells the deed, the word tells the kind."""
+    pool = [one for one in kinds().values() if one.counted and one.sort in "oap"]
+    picked, deeds = rng.sample(pool, rng.choice((1, 2, 2, 3))), rng.sample(DEEDS, rng.choice((2, 2, 3)))
+    pairs = [(deed, kind) for deed in deeds for kind in picked]
+    style = rng.choice(("snake", "snake", "camel", "pascal"))
+    tools: dict[str, tuple[list[list[str]], wide_spans.Kind, str]] = {}
+    shown = []
+    for deed, kind in rng.sample(pairs, min(len(pairs), rng.choice((3, 4, 5, 6, 8)))):
+        word = kind.word.split(" ")[-1]
+        name = wide_near.written_free(f"{rng.choice(deed[0])}_{word}", style)
+        if taken(name):
+            continue
+        key = rng.choice((*kind.names, *free(KEYS)))
+        about = rng.choice(deed[1]).replace("{s}", many(kind.word))
+        parameters = {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
+        shown.append({"type": "function", "function": {"name": name, "description": capital(about), "parameters": parameters}})  # fmt: skip
+        tools[name] = deed, kind, key
+    if len(tools) < 2:
+        return deed_call(rng)
+    turns: list[Turn] = []
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        name = rng.choice(list(tools))
+        deed, kind, key = tools[name]
+        others = {each for one in picked if one is not kind for each in (*one.members, *one.rarer)}
+        member = rng.choice([each for each in kind.members if each not in others])
+        text = wide_world._bent(rng.choice(deed[2]), rng).replace("a {x}", "{a}")
+        said = wide_world._mood(text.replace("{a}", facts.an(member)).replace("{x}", member), "", rng)
+        turns += [Turn("user", _small(said, member, rng)), Turn("assistant", calls=[(name, {key: member})])]
+        if rng.random() < 0.2:
+            turns += [Turn("tool", '{"ok": true}'), Turn("assistant", rng.choice(DONE))]
+    return Chat(turns, "wide_wants", (), system(rng) if rng.random() < 0.15 else "", rng.sample(shown, len(shown)), expect=None)  # fmt: skip
+
+
 def draw(rng: Random) -> Chat:
-    return (tool_call if rng.random() < 0.8 else kind_call)(rng)
+    return rng.choices((tool_call, kind_call, deed_call), (66, 17, 17))[0](rng)

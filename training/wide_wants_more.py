@@ -113,3 +113,20 @@ choir_signup singers_wanted vocal_group|Vocal groups;Wants singers|p:voice;town:
 volunteer_match helping_hands good_deeds|Good deeds;Helping hands|p:;pastime:|{p} has time on weekends and knows {pastime};could {p} show {pastime} to the old folks;~{p}: {pastime}, for nothing;{p} does not want money, {pastime};{pastime} with orphans, {p} would;{p} retired, loves {pastime}, wants to be useful
 plant_swap cutting_exchange seed_share|Exchange among gardeners;Seeds and cuttings|flower:;vegetable:|I give {flower}, I want {vegetable};too much {flower} here, who has {vegetable};~{flower} for {vegetable};my {flower} against your {vegetable};anybody with {vegetable}, I have {flower};{vegetable} wanted, {flower} offered
 """
+# what is done with a thing of any kind: names|what it says of itself, {s} are the things|requests, {a} is one of them, {x} its name
+DEEDS = """
+buy get_new purchase|Buys {s};For people who lack {s}|I want {a} of my own;we have no {x} at home and should have one;my old {x} is done for, a new one please;{a} for my birthday, and I pay;a {x} under the Christmas tree;off to the shop, {a}
+sell offer market|Sells {s};Turns {s} into money|who wants my {x}, make me an offer;the {x} has to go, cash only;I no longer need the {x} and I am broke;our {x} looks for a new owner with a full wallet;{x}, best offer;what do I get if I part with the {x}
+draw sketch depict|Draws {s};Pencil and ink for {s}|put {a} on paper for me;how would {a} look on the page;my kid wants {a} to color in;a doodle of {a};{x}, charcoal;lines and shadows, {a}
+lend loan_out hand_out|Lends {s};{s} for a few days|may I have the {x} until Sunday;{a} for one day only;I bring the {x} back tomorrow;just for the weekend, {a};could my neighbor use our {x} till Friday;{x}, back on Monday
+insure protect cover|Insures {s};Policies for {s}|what if my {x} gets lost, who pays;if lightning strikes the {x} I want money;I sleep badly because of the {x}, nobody would pay;the {x} must not ruin me when it breaks;{x}, fire and theft;premiums for {a}
+report_missing miss trace|Reports {s} that are gone;Looks for stray {s}|somebody took my {x};the {x} is nowhere to be seen;yesterday the {x} was there, today not;I left the {x} somewhere;{x}, vanished;where is my {x}
+appraise value_of price_of|Tells what {s} are worth;Prices of {s}|what would one pay for {a};is {a} expensive;grandpa left me {a}, am I rich;how dear is {a};{x}, how much?;could I retire if I owned {a}
+photograph portray shoot|Takes pictures of {s};Camera work with {s}|a portrait of my {x} for the wall;click, the {x};I want to remember the {x} for ever, in a frame;my {x} for the calendar;smile, {x};the {x} in the evening light, with a flash
+donate give_away gift|Donates {s};{s} for people in need|somebody poor could use my {x};the {x} to a good cause;I want no cent for the {x}, just somebody happy;our {x} to the orphans;{x}, for the needy;let a hungry family have the {x}
+haul transport carry|Hauls {s};Brings {s} from place to place|the {x} has to get to the other side of town;my {x} does not fit into the car;the {x} must be on the fourth floor by noon;{x}, van and two men;who gets the {x} over the river;from the cellar to the attic with the {x}
+describe explain define|Describes {s};Information on {s}|what on earth is {a};my book mentions {a} and I am lost;how do I recognize {a};never heard of {a};{x}, meaning?;somebody said {x} and I nodded
+exhibit display show_off|Exhibits {s};Glass cases for {s}|visitors should see my {x};the {x} belongs behind glass, with a label;the world must look at my {x};school classes should gather round the {x};{x}, velvet cushion, spotlight;put the {x} in the main hall for everybody
+name christen call_it|Finds names for {s};Christens {s}|what shall we call the {x};my {x} still has no name;Fred or Wilma for the {x};the {x} needs something to be called by;{x}, champagne, and now what do I shout;our {x} is nameless
+clean wash polish|Cleans {s};Soap for {s}|my {x} is full of mud;the {x} has not seen water in years;sticky fingers all over the {x};{x}, bubbles please;the {x} should shine again;what a filthy {x}
+"""

@@ -54,6 +54,7 @@ def test_a_call_is_of_a_tool_that_is_there_with_what_the_request_says(data: Path
     rng = Random(0)
     _calls(5, [wide_wants.tool_call(rng) for _ in range(400)])
     _calls(4, [wide_wants.kind_call(rng) for _ in range(200)])
+    _calls(4, [wide_wants.deed_call(rng) for _ in range(200)])
 
 
 def test_a_terse_request_could_be_meant_for_no_other_tool(data: Path) -> None:
