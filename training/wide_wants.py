@@ -68,12 +68,12 @@ def _want(row: str, domain: str) -> Want | None:
     given: dict[str, str] = {}
     spans: dict[str, tuple[int, int]] = {}
     for part in filter(None, places.split(";")):
-        hole, _, names = part.partition(":")
+        hole, _, told = part.partition(":")
         found = re.fullmatch(r"([nm])(\d+)-(\d+)", hole)
         if found:
             hole = found[1]
             spans[hole] = int(found[2]), int(found[3])
-        given[hole] = names
+        given[hole] = told
     holes = dict.fromkeys(hole[2] for text in every for hole in HOLE.finditer(text))
     kept = {hole: tuple(free((given.get(hole) or names_of(hole)).split())) for hole in holes}
     names = tuple(free(tools.split()))
