@@ -8,7 +8,7 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from random import Random
 from typing import Any
 
@@ -182,7 +182,7 @@ class Tool:
     texts: tuple[Text, ...]
     lists: dict[str, str]  # slot to the list that its values are in
 
-    @property
+    @cached_property
     def sets(self) -> list[tuple[str, ...]]:
         return sorted({tuple(sorted(text.slots)) for text in self.texts if text.slots})
 
