@@ -168,7 +168,8 @@ class DraftChoice:
     def _grammars_are_slow(
         self, ruled: Sequence[sequence.Sequence], seqs: Sequence[sequence.Sequence], model: DraftLengths
     ) -> bool:
-        """Would even one draft token of the few grammars here slow down the others (`_spares`)?"""
+        """Can no draft of the few grammars here pay without slowing down the others (`_spares`)? Then they are not
+        asked; and seldom before a draft was timed here."""
         if 2 * len(ruled) >= len(seqs) or any(seq.drafts_on_device for seq in seqs):
             return False
         if any(seq.speculation.draft_length for seq in ruled):  # fixed: whatever it costs
@@ -178,8 +179,9 @@ class DraftChoice:
             here.slow -= 1
             return True
         points = self._points(seqs, model)
-        here.slow = RECONSIDER if _expected(points, 1) > SPARING * _expected(points, 0) else 0
-        return here.slow > 0
+        slow = not _may_pay(points, len(ruled), len(seqs))
+        here.slow = RECONSIDER if slow or not any(points) else 0
+        return slow
 
     def _best(
         self,
@@ -280,6 +282,14 @@ def _spares(option: _Option, without: _Option, offers: Mapping[int, Offer], seqs
     them: their drafts are taken where they cost next to nothing. Prompt lookup may pay for more: it brings more."""
     ruled = sum(offers[place].method == "grammar" for place in option.taken)
     return ruled < len(option.taken) or 2 * ruled >= seqs or option.seconds <= SPARING * without.seconds
+
+
+def _may_pay(points: Mapping[int, float], ruled: int, seqs: int) -> bool:
+    """Would drafts of a few grammars pay, and spare the others, if all of their tokens were accepted?"""
+    plain = _expected(points, 0)
+    costs = {length: _expected(points, length) for length in LENGTHS}
+    sparing = {length: cost for length, cost in costs.items() if cost <= SPARING * plain}
+    return any((seqs + ruled * length) * plain >= WORTH * seqs * cost for length, cost in sparing.items())
 
 
 def _gains(rates: Sequence[float]) -> list[float]:

@@ -151,6 +151,24 @@ def test_few_grammars_draft_only_what_does_not_slow_down_the_others(ruled: int, 
     assert any(draft.tokens for draft in choose(choice, rows, (0,) * 9, model)) is taken
 
 
+@pytest.mark.parametrize(("seqs", "steps"), [(9, 2), (20, 0)])
+def test_few_grammars_are_seldom_asked_before_a_draft_was_timed_and_never_where_it_could_not_pay(
+    seqs: int, steps: int
+) -> None:
+    """To ask takes longer than all else that a step decides. A draft token that all of twenty pay for does not pay,
+    whatever the grammar forces; of nine it might."""
+    proposer, model = Fixed("grammar"), measured(seqs=seqs)
+    choice, rows = DraftChoice([proposer]), [seq(("grammar",)) for _ in range(seqs)]
+    rows[0].grammar = object()
+    proposer.give(rows[0], 8, 0.5)
+    assert not any(choice.wants_tokens(rows, model) for _ in range(RECONSIDER + 2))
+    assert proposer.asked == seqs * steps, "every row is asked, or none"
+    choice.timed(model.size(seqs), 0, 1, 1.01)
+    asked = proposer.asked
+    choice.wants_tokens(rows, model)
+    assert proposer.asked > asked, "here it is nearly free"
+
+
 def test_what_is_not_worth_waiting_for_is_weighed_again_when_something_has_changed() -> None:
     def declined() -> tuple[DraftChoice, Fixed, list[Any]]:
         proposer = Fixed()
