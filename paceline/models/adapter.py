@@ -3,7 +3,7 @@
 The module stays mlx-lm's own, used through its cache protocol. Wrapped, per family, with a contract test each:
 RoPE (explicit position ids), GatedDeltaNet (chunked prefill, steps that can be rolled back), other recurrent layers
 (steps that can be rolled back, padding), the attention call (rows in several buffers), and on CUDA linear layers (few
-rows) and decoder layers (sums and norms).
+rows), attention layers (norms and RoPE of heads) and decoder layers (sums and norms).
 
 mlx-lm's models call `scaled_dot_product_attention` by a name in their own module. `install_attention` puts
 `batched_attention` under that name; calls with any other cache go on to the library unchanged.
@@ -33,12 +33,13 @@ from paceline.cache.layers import AttentionCache, KeysOrValues, RaggedMask
 from paceline.cache.shape_buckets import GPU, ShapeBuckets
 from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
-from paceline.models import attention_cuda, gated_delta_cuda, linear_cuda, residual
+from paceline.models import attention_cuda, gated_delta_cuda, linear_cuda, qk_norm_rope_cuda, residual
 from paceline.models.gated_delta import RowDelta, RowGatedDelta, RowGatedDeltaNext
 from paceline.models.inlets import Inlets
 from paceline.models.linear_cuda import ROW_MLPS, RowLinear
 from paceline.models.lora import Loras
 from paceline.models.positions import DynamicRoPE, MRoPE, PositionIdRoPE
+from paceline.models.qk_norm_rope_cuda import ROW_ATTENTIONS, RowAttention
 from paceline.models.recurrent import ROW_CLASSES, RowState
 from paceline.models.residual import ROW_LAYERS, RowLayer
 from paceline.models.sharding import whole_logits
@@ -174,6 +175,8 @@ def switch_kernels(module: nn.Module, on: bool) -> bool:
             able = gated_delta_cuda.fits(part)
         elif isinstance(part, RowLayer):
             able = residual.fits(part)
+        elif isinstance(part, RowAttention):
+            able = qk_norm_rope_cuda.fits(part)
         else:
             able = isinstance(part, RowLinear) and linear_cuda.fits(part)
         if able and part.fused != on:
@@ -200,6 +203,8 @@ def wrap_layers(module: nn.Module, config: dict[str, Any]) -> bool:
             part.__class__ = ROW_MLPS[type(part)]
         elif type(part) in ROW_LAYERS and residual.fits(part):
             part.__class__ = ROW_LAYERS[type(part)]
+        elif type(part) in ROW_ATTENTIONS and qk_norm_rope_cuda.fits(part):
+            part.__class__ = ROW_ATTENTIONS[type(part)]
         rope = part.get("rope") if isinstance(part, dict) else None
         if isinstance(rope, DynamicNTKScalingRoPE):
             part.rope = DynamicRoPE(rope)

@@ -356,7 +356,13 @@ for (int at = thread; at < Queries * Pieces; at += Threads) {
         fade = power2(most * scale2 - top);
         denominator = denominator * fade + power2(sink - top);
     }
-    const float share = denominator > 0.0f ? fade / denominator : 0.0f;
+    float share = denominator > 0.0f ? fade / denominator : 0.0f;
+#ifdef GATED
+    const uint4 given = *reinterpret_cast<const uint4*>(
+        gates + row * gates_strides[0] + query / group * gates_strides[1] + (2 * head + 1) * D + piece * 8);
+    for (int i = 0; i < 8; ++i) x[i] = through_gate(x[i] * share, reinterpret_cast<const T*>(&given)[i]);
+    share = 1.0f;
+#endif
     uint4 packed;
     packed.x = pack(x[0] * share, x[1] * share, T());
     packed.y = pack(x[2] * share, x[3] * share, T());

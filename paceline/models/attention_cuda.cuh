@@ -81,6 +81,12 @@ __device__ inline void dequantize(uint4 (&eights)[16 / Bits], const uint4 packed
     }
 }
 
+// A number times the sigmoid of its gate, rounded to T where MLX's ops round but the last.
+template <typename T>
+__device__ inline float through_gate(float x, T gate) {
+    return float(T(x)) * float(T(1.0f / (1.0f + expf(-float(gate)))));
+}
+
 constexpr float Log2E = 1.4426950408889634f;
 #define NO_SCORE (-__int_as_float(0x7f800000))
 

@@ -11,6 +11,8 @@ adds up.
 Few queries read quantized keys and values as they lie: a block dequantizes a tile in shared memory. MLX's products of
 quantized arrays give a key head's values to one block, however long the row. For many queries dequantizing first is
 faster: every block of them would do it again.
+
+Where a family multiplies the outputs by the sigmoid of gates, the last of the kernels does it.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ FEW = 256  # queries that share keys: decode, verify, short chunks
 PACKED_QUERIES = 64  # the most of a block that dequantizes
 NO_WINDOW = 1 << 30
 COMBINE_THREADS = 256
+GATED = "#define GATED\n"
 HEADER, SOURCE, COMBINE = (
     Path(__file__).with_name(f"attention_cuda{end}").read_text() for end in (".cuh", ".cu", "_combine.cu")
 )
@@ -87,13 +90,16 @@ def attention(
     *,
     window: int | None = None,
     sinks: mx.array | None = None,
+    joined: bool = False,
+    gates: mx.array | None = None,
 ) -> mx.array:
     """Attention of `queries` (rows, query heads, width, dim) to whole buffers (rows, key heads, capacity, dim).
 
     Query i of row r sits at slot ends[r] + i and attends the slots up to its own, the last `window` of them if given.
     Slots at or past ends[r] + width may hold anything. `sinks` (query heads) are logits that join the denominator.
     All may be views, but the numbers of one key or value must lie together, at a multiple of 16 bytes. Both may be
-    quantized (`reads`).
+    quantized (`reads`). `joined`: the result is (rows, width, query heads * dim), as an output projection takes it.
+    `gates` (rows, width, query heads * 2 * dim): that is multiplied by the sigmoid of the second half of each head's.
     """
     form = keys.form if isinstance(keys, Quantized) else None
     stored = list(keys.parts) if isinstance(keys, Quantized) else [keys, dense(values)]  # lines have the values, too
@@ -101,7 +107,7 @@ def attention(
     count = q_heads // kv_heads * width
     tiles = choose(dim, count) if form is None else choose_packed(dim, count)
     blocks = rows * kv_heads * -(-count // tiles.queries)
-    shape, entries = (rows, width, q_heads, dim), rows * width * q_heads
+    shape, entries = (rows, width, *((q_heads * dim,) if joined else (q_heads, dim))), rows * width * q_heads
     splits, least = divide(blocks, count, capacity, 4 * dim * entries)
     scales = on_device((scale,), mx.float32)
     numbers = (rows, q_heads, kv_heads, width, capacity, splits, least, window or NO_WINDOW, int(sinks is not None))
@@ -109,8 +115,9 @@ def attention(
     sizes = on_device(numbers, mx.int32)
     threads = 32 * tiles.warps_m * tiles.warps_n
     packed = [] if form is None else [("Bits", form.bits), ("Group", form.group_size)]
-    out, partial, weights = _kernel(tiles, dim, None if form is None else form.bits)(
-        inputs=[queries, *stored, *shared, scales, sizes],
+    beside = [] if gates is None else [gates]
+    out, partial, weights = _kernel(tiles, dim, None if form is None else form.bits, bool(beside) and splits == 1)(
+        inputs=[queries, *stored, *shared, scales, sizes, *(beside if splits == 1 else [])],
         template=[
             ("T", queries.dtype),
             ("D", dim),
@@ -127,15 +134,15 @@ def attention(
         output_dtypes=[queries.dtype, mx.float32, mx.float32],
     )
     if splits > 1:
-        [out] = _combine()(
-            inputs=[partial, weights, *shared, sizes],
+        [out] = _combine(bool(beside))(
+            inputs=[partial, weights, *shared, sizes, *beside],
             template=[("T", queries.dtype), ("D", dim), ("KeyTile", tiles.key_tile), ("Queries", tiles.queries)],
             grid=(COMBINE_THREADS * entries, 1, 1),
             threadgroup=(COMBINE_THREADS, 1, 1),
             output_shapes=[shape],
             output_dtypes=[queries.dtype],
         )
-    return out.transpose(0, 2, 1, 3)
+    return out if joined else out.transpose(0, 2, 1, 3)
 
 
 def choose(dim: int, count: int) -> Tiles:
@@ -172,26 +179,26 @@ def divide(blocks: int, count: int, capacity: int, result_bytes: int) -> tuple[i
 
 
 @cache
-def _kernel(tiles: Tiles, dim: int, bits: int | None = None) -> CudaKernel:
+def _kernel(tiles: Tiles, dim: int, bits: int | None = None, gated: bool = False) -> CudaKernel:
     stored = ["keys", "values"] if bits is None else ["lines"]
     return CudaKernel(
-        name="paceline_attention" if bits is None else "paceline_attention_quantized",
-        input_names=["queries", *stored, "ends", "sinks", "scales", "sizes"],
+        name=f"paceline_attention{'' if bits is None else '_quantized'}{'_gated' if gated else ''}",
+        input_names=["queries", *stored, "ends", "sinks", "scales", "sizes", *(["gates"] if gated else [])],
         output_names=["out", "partial", "weights"],
         source=SOURCE,
-        header=HEADER if bits is None else f"#define QUANTIZED\n{HEADER}",
+        header=("" if bits is None else "#define QUANTIZED\n") + (GATED if gated else "") + HEADER,
         ensure_row_contiguous=False,  # queries are views; the source takes strides
         shared_memory=tiles.shared_bytes(dim, bits),
     )
 
 
 @cache
-def _combine() -> CudaKernel:
+def _combine(gated: bool = False) -> CudaKernel:
     return CudaKernel(
-        name="paceline_attention_combine",
-        input_names=["partial", "weights", "ends", "sinks", "sizes"],
+        name=f"paceline_attention_combine{'_gated' if gated else ''}",
+        input_names=["partial", "weights", "ends", "sinks", "sizes", *(["gates"] if gated else [])],
         output_names=["out"],
         source=COMBINE,
-        header=HEADER,
+        header=GATED + HEADER if gated else HEADER,
         ensure_row_contiguous=False,
     )

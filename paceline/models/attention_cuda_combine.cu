@@ -39,5 +39,10 @@ if (thread < D) {
     float sum = 0.0f;
     for (int t = 0; t < Teams; ++t) sum += sums[t][thread];
     const size_t to = (size_t(row * width + query / group) * q_heads + head) * D + thread;
-    out[to] = T(total > 0.0f ? sum / total : 0.0f);
+    float found = total > 0.0f ? sum / total : 0.0f;
+#ifdef GATED
+    const size_t gate = row * gates_strides[0] + query / group * gates_strides[1] + (2 * head + 1) * D + thread;
+    found = through_gate(found, gates[gate]);
+#endif
+    out[to] = T(found);
 }
