@@ -27,7 +27,8 @@ if (kind < 2) {  // the same for all of a warp
         const float number = float(T(float(factor.at[i]) * float(T(float(held.at[i]) * scale))));
         const float other = __shfl_xor_sync(~0u, number, Share);
         const float part = float(lane % Share * Each + i) / float(Rotary / 2);
-        const float angle = position * exp2f(-part * numbers[2]), sine = sinf(angle), cosine = cosf(angle);
+        float sine, cosine;
+        sincosf(position * exp2f(-part * numbers[2]), &sine, &cosine);
         const float turned = lane < Share ? number * cosine - other * sine : other * sine + number * cosine;
         held.at[i] = T(lane < 2 * Share ? turned : number);
     }
