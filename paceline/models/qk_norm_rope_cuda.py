@@ -25,6 +25,7 @@ from paceline.models.positions import MRoPE, PositionIdRoPE
 
 ENABLED = False  # until it is measured on a GPU
 SIZES = (64, 128, 256)  # numbers of a head: a warp's, some for each lane
+WIDEST = 16  # tokens of a row in one step: with more the device sets the pace, not the host
 SOURCE = Path(__file__).with_suffix(".cu").read_text()
 
 
@@ -47,8 +48,10 @@ class RowAttention:
         return joined
 
     def _takes(self: Any, x: mx.array, mask: Any, cache: Any) -> bool:
-        """Is this a step of text in one padded buffer, whose lengths are on the device, without an adapter on a layer?"""
-        if not isinstance(cache, AttentionCache) or not isinstance(mask, RaggedMask) or cache.kv is not None:
+        """Is this a step of few tokens in one padded buffer, with lengths on the device and no adapter on a layer?"""
+        if not isinstance(cache, AttentionCache) or not isinstance(mask, RaggedMask):
+            return False
+        if x.shape[1] > WIDEST or cache.kv is not None:
             return False
         offset, layers = cache.offset, (self.q_proj, self.k_proj, self.v_proj)
         counted = isinstance(offset, mx.array) and offset.dtype == mx.int32

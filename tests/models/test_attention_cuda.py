@@ -240,7 +240,7 @@ def test_lines_go_to_the_kernel_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
         found = attention(queries, keys, values, mx.zeros((rows,), dtype=mx.int32), 0.1)
         assert found.shape == queries.shape
         form, first = launches[0]
-        assert form[1:] == (128, 4) and len(first["inputs"]) == 6 and first["inputs"][1] is keys.parts[0]
+        assert form[1:] == (128, 4, False) and len(first["inputs"]) == 6 and first["inputs"][1] is keys.parts[0]
         assert first["template"][-2:] == [("Bits", 4), ("Group", 64)]
         templates |= {str(given["template"]) for _, given in launches}
         launches.clear()
@@ -358,3 +358,44 @@ def test_queries_keys_and_ends_may_be_views() -> None:
         assert mx.array_equal(first, attention(padded, *whole, 0.1))
         assert mx.array_equal(first, attention(turned, *whole, 0.1))
         assert mx.array_equal(first, attention(flat, *whole, 0.1, window=10_000))
+
+
+@on_cuda
+@pytest.mark.parametrize("dtype_name", DTYPES)
+@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize(("ends", "capacity"), [([40, 3], 64), ([300, 5, 511], 768)], ids=["one split", "splits"])
+def test_outputs_are_joined_and_multiplied_by_their_gates(
+    ends: list[int], capacity: int, dim: int, dtype_name: str
+) -> None:
+    dtype, allowed = DTYPES[dtype_name]
+    rows, width, heads = len(ends), 3, 8
+    queries = normal(0, rows, heads, width, dim, dtype=dtype)
+    keys, values = buffers(ends, width, 2, capacity, dim, dtype)
+    gates = (4 * normal(4, rows, width, heads * 2 * dim + 64, dtype=dtype))[..., :-64]
+    slots, scale = mx.array(ends, dtype=mx.int32), dim**-0.5
+    apart = attention(queries, keys, values, slots, scale).transpose(0, 2, 1, 3).reshape(rows, width, -1)
+    assert mx.array_equal(attention(queries, keys, values, slots, scale, joined=True), apart)
+    found = attention(queries, keys, values, slots, scale, joined=True, gates=gates)
+    share = mx.sigmoid(gates.reshape(rows, width, heads, 2, dim)[..., 1, :].reshape(rows, width, -1))
+    largest = mx.abs(apart).max().astype(mx.float32)
+    off = mx.abs(found.astype(mx.float32) - (apart * share).astype(mx.float32)).max() / largest
+    assert found.dtype == dtype and float(np.array(off)) <= allowed
+
+
+@pytest.mark.parametrize(("capacity", "last"), [(64, "attention"), (512, "combine")])
+def test_the_last_kernel_has_the_gates(capacity: int, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gated: dict[str, bool] = {}
+
+    def kernel(name: str, has_gates: bool) -> Any:
+        def call(*, inputs: list[mx.array], output_shapes: Any, output_dtypes: Any, **_: Any) -> list[mx.array]:
+            gated[name] = has_gates and inputs[-1] is gates
+            return [mx.zeros(*each) for each in zip(output_shapes, output_dtypes, strict=True)]
+
+        return call
+
+    monkeypatch.setattr(attention_cuda, "_kernel", lambda tiles, dim, bits, has_gates: kernel("attention", has_gates))
+    monkeypatch.setattr(attention_cuda, "_combine", lambda has_gates: kernel("combine", has_gates))
+    queries, buffer, gates = (mx.zeros(shape) for shape in [(1, 4, 2, 64), (1, 2, capacity, 64), (1, 2, 4 * 2 * 64)])
+    found = attention(queries, buffer, buffer, mx.array([7]), 1.0, joined=True, gates=gates)
+    assert found.shape == (1, 2, 4 * 64)
+    assert gated.pop(last) and not any(gated.values())
