@@ -229,24 +229,25 @@ def projections(rows: int, width: int, form: tuple[int, int, int, int, bool], dt
 def test_heads_are_the_plain_ones_within_their_rounding(form: tuple[int, int, int, int, bool], dtype: mx.Dtype) -> None:
     module = layer(*form, dtype)
     for rows, width in [(1, 1), (8, 1), (3, 5), (16, 1), (64, 2)]:
-        given = projections(rows, width, form, dtype)
+        parts = projections(rows, width, form, dtype)
         offset = mx.array(np.random.default_rng(rows).integers(0, 30_000, rows), dtype=mx.int32)
-        found, expected = make_heads(module, *given, offset=offset), plain_heads(module, *given, offset=offset)
+        given = (*parts, offset)
+        found, expected = make_heads(module, *given), plain_heads(module, *given)
         for ours, theirs in zip(found, expected, strict=True):
             assert ours.shape == theirs.shape and ours.dtype == dtype
             assert check.difference(ours.astype(mx.float32), theirs.astype(mx.float32)) <= ROUNDING[dtype]
         assert mx.array_equal(found[2], expected[2])
-        apart = make_heads(module, *(mx.contiguous(part) for part in given), offset=offset)
+        apart = make_heads(module, *[mx.contiguous(part) for part in given])
         assert all(mx.array_equal(*pair) for pair in zip(found, apart, strict=True))
 
 
 @on_cuda
 @pytest.mark.parametrize("form", FORMS)
 def test_a_row_among_many_is_the_row_alone(form: tuple[int, int, int, int, bool]) -> None:
-    module, given = layer(*form), projections(9, 2, form, mx.bfloat16)
-    offset = mx.arange(9, dtype=mx.int32) * 700
-    together = make_heads(module, *given, offset=offset)
+    module = layer(*form)
+    given = [*projections(9, 2, form, mx.bfloat16), mx.arange(9, dtype=mx.int32) * 700]
+    together = make_heads(module, *given)
     for row in range(9):
         here = slice(row, row + 1)
-        alone = make_heads(module, *(part[here] for part in given), offset=offset[here])
+        alone = make_heads(module, *[part[here] for part in given])
         assert all(mx.array_equal(every[here], one) for every, one in zip(together, alone, strict=True))
