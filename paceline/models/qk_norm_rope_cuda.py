@@ -23,7 +23,6 @@ from paceline.models.cuda_kernel import CudaKernel, on_device
 from paceline.models.linear_cuda import RowLinear
 from paceline.models.positions import MRoPE, PositionIdRoPE
 
-ENABLED = False  # until it is measured on a GPU
 SIZES = (64, 128, 256)  # numbers of a head: a warp's, some for each lane
 WIDEST = 16  # tokens of a row in one step: with more the device sets the pace, not the host
 SOURCE = Path(__file__).with_suffix(".cu").read_text()
@@ -36,7 +35,7 @@ class RowAttention:
     gated = False  # whether each head's queries are followed by its gates
 
     def __call__(self: Any, x: mx.array, mask: Any = None, cache: Any = None) -> mx.array:
-        if not (ENABLED and self.fused and self._takes(x, mask, cache)):
+        if not (self.fused and self._takes(x, mask, cache)):
             out: mx.array = super().__call__(x, mask, cache)  # type: ignore[misc]
             return out
         projected = self.q_proj(x)

@@ -91,7 +91,6 @@ class Calls:
         monkeypatch.setattr(gated_delta_cuda, "fits", lambda module: False)
         monkeypatch.setattr(norm_cuda, "fits", lambda norm: False)
         monkeypatch.setattr(linear_cuda, "fits", lambda module: True)  # whose products of float32 are the plain ones
-        monkeypatch.setattr(qk_norm_rope_cuda, "ENABLED", True)
         monkeypatch.setattr(qk_norm_rope_cuda, "fits", lambda module: rotary(module) is not None)
         monkeypatch.setattr(qk_norm_rope_cuda, "make_heads", self)
         monkeypatch.setattr(attention_cuda, "attention", plain_attention)
@@ -170,12 +169,6 @@ def test_adopted_layers_have_the_parameters_that_they_had(hybrid: Path, monkeypa
     before = names()
     Calls(monkeypatch)
     assert names() == before
-
-
-def test_until_it_is_enabled_the_plain_form_runs(qwen3: Path, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qk_norm_rope_cuda, "ENABLED", False)
-    logits(load(str(qwen3)).language)
-    assert calls.count == 0
 
 
 def test_position_ids_and_wide_steps_take_the_plain_form(qwen3: Path, calls: Calls) -> None:
