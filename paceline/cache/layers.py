@@ -373,7 +373,8 @@ class StateCache(LayerCache):
             self.current[index] = joined(mine, theirs, at)
         if other.pending:
             raise UnsupportedUse("a row with pending tokens cannot join")
-        self.pending = [joined(mine, mx.zeros((1, *mine.shape[1:]), mine.dtype), at) for mine in self.pending]
+        if at.added:  # else the row is one of padding, whose pending tokens it keeps none of
+            self.pending = [joined(mine, mx.zeros((1, *mine.shape[1:]), mine.dtype), at) for mine in self.pending]
 
     def keep(self, rows: mx.array) -> None:
         self.current = [None if value is None else value[rows] for value in self.current]

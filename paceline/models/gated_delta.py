@@ -107,10 +107,10 @@ class RowDelta(RowState):
     def _fused_apply(
         self, current: Sequence[mx.array | None], pending: Sequence[mx.array], kept: mx.array
     ) -> list[mx.array]:
-        """By the kernel of a tentative step: its own token leaves no trace, the pending ones are applied."""
+        """By the kernel of a tentative step: the pending tokens are applied, its own leave no trace and may be any."""
         window, state = current
         assert window is not None and state is not None
-        mixed, a, b = (mx.contiguous(part[:, :1]) for part in pending)
+        mixed, a, b = pending
         _, window, state = gated_delta_cuda.step(self, mixed, a, b, window, state, pending, kept, eager=False)
         return [window, state]
 
