@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
 
 from paceline.cache import stacking
 from paceline.cache.batch import Batch
@@ -43,6 +45,9 @@ class Drafter(DeviceProposer):
         self.head = head
         self.grouping = grouping
         self.forward = Forward(self._draft, traces=traces)
+        padded = bool(grouping.buckets.widths)
+        self.starts = Forward(self._read, traces=traces and padded)  # of prompts
+        self.further = Forward(self._read, traces=traces and padded)  # chunks of them
         self.batch: Batch | None = None
         self.pending: PendingPairs | None = None
         self._consumed = False
@@ -57,16 +62,27 @@ class Drafter(DeviceProposer):
 
     # -- prefill
 
+    def _read(self, inputs: list[mx.array], batch: Batch) -> list[mx.array]:
+        """Pairs of prompts: only the head's keys and values are used of it."""
+        tokens, hidden, *before = inputs
+        embeddings = self.head.language.embed(tokens) if tokens.ndim == 2 else tokens
+        if before:
+            hidden = mx.concatenate([*before, hidden[:, :-1]], axis=1)
+        self.head.hidden(embeddings, hidden, batch)
+        return []
+
     def prefill(
         self,
         seqs: list[Sequence],
-        embeddings: mx.array,
+        inputs: NDArray[np.int32] | mx.array,
         hidden: mx.array,
         sizes: list[int],
         positions: Positions | None,
+        *,
+        traced: bool = False,
     ) -> list[list[mx.array]]:
-        """Read the next chunk of prompts: embeddings as the target got them, and the target's hidden states; of each
-        sequence so many, the others are padding. Either all sequences begin here, or none does.
+        """Read the next chunk of prompts: token ids, or embeddings as the target got them, and the target's hidden
+        states; of each sequence so many, the others are padding. Either all sequences begin here, or none does.
 
         `positions` are those of the chunk's tokens but the last, after the one before the chunk. The last hidden state
         is kept: its pair waits for the next token. Returns arrays to wait for.
@@ -78,24 +94,24 @@ class Drafter(DeviceProposer):
                 seq.draft.batch = self.head.batch(self.grouping)
                 seq.draft.batch.deltas[0] = seq.computed.rope_delta
         own = [seq.draft.batch for seq in seqs if seq.draft.batch is not None]
-        rows, width = embeddings.shape[:2]
+        rows, width = inputs.shape[:2]
         counts = [size - begins for size in sizes]
-        if begins:
-            embeddings, hidden = embeddings[:, 1:], hidden[:, :-1]
-            if self.grouping.buckets.widths:
-                embeddings, hidden = (mx.pad(part, [(0, 0), (0, 1), (0, 0)]) for part in (embeddings, hidden))
-            else:
-                width -= 1
+        before: list[mx.array] = []
+        if not begins:
+            known = [seq.draft.last_hidden for seq in seqs if seq.draft.last_hidden is not None]
+            before = [mx.concatenate([*known, *[self.head.blank] * (rows - len(seqs))]) if rows > 1 else known[0]]
+        elif self.grouping.buckets.widths:  # the last pair is padding: its token is not there yet
+            inputs = _shifted(inputs)
         else:
-            before = [seq.draft.last_hidden for seq in seqs if seq.draft.last_hidden is not None]
-            blank = [self.head.blank] * (rows - len(seqs))
-            hidden = mx.concatenate([mx.concatenate([*before, *blank]), hidden[:, :-1]], axis=1)
+            inputs, hidden, width = inputs[:, 1:], hidden[:, :-1], width - 1
         if max(counts):
             batch = own[0] if len(own) == 1 else stacking.stack(own, rows)
             valid = [*counts, *[0] * (rows - len(seqs))]
-            batch.begin(width, positions, valid=valid)
-            self.head.hidden(embeddings, hidden, batch)
-            batch.commit()
+            read = self.starts if begins else self.further
+            pairs = [mx.array(inputs), hidden, *before]
+            _, close = read(batch, width, pairs, positions=positions, valid=valid, traced=traced)
+            close()
+            batch.advance(valid)
             if len(own) > 1:
                 stacking.unstack(batch, own)
         for seq, state in zip(seqs, last, strict=True):
@@ -217,6 +233,13 @@ class Drafter(DeviceProposer):
         """Arrays to evaluate with each step, so that no graph grows."""
         pending = [] if self.pending is None else [self.pending.tokens, self.pending.hidden]
         return pending if self.batch is None else pending + self.batch.arrays()
+
+
+def _shifted(inputs: NDArray[np.int32] | mx.array) -> NDArray[np.int32] | mx.array:
+    """Each token in the place of the one before."""
+    if isinstance(inputs, mx.array):
+        return mx.pad(inputs[:, 1:], [(0, 0), (0, 1), (0, 0)])
+    return np.pad(inputs[:, 1:], [(0, 0), (0, 1)])
 
 
 def _known(counts: list[int] | mx.array) -> list[int]:

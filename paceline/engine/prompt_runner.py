@@ -238,6 +238,7 @@ class PromptRunner:
             batch.commit()
             seq.computed.pooled = pooling.gathered(seq.computed.pooled, states[:, :size], seq.prompt.pooling)
             return self._submitted([[*batch.arrays(), *batch.recorded(), seq.computed.pooled]])
+        traced = width <= TRACED_WIDTH and embeddings is None
         (states,), close = self.prompts(
             batch,
             width,
@@ -245,7 +246,7 @@ class PromptRunner:
             positions=self._prompt_positions(seq, start, stop, width),
             valid=valid,
             checkpoints=inner,
-            traced=width <= TRACED_WIDTH and embeddings is None,
+            traced=traced,
             slots=slots,
         )
         close()
@@ -255,11 +256,10 @@ class PromptRunner:
             stacking.unstack(batch, own)
         waits = [each.arrays() + each.recorded() for each in own]
         if self.drafter is not None and seq.feeds_mtp:
-            if embeddings is None:
-                embeddings = self.language.embed(tokens)
             seq.draft.inner_hidden = {start + count: states[:, count - 1 : count] for count in inner}
             pairs = self._pair_positions(seq, start, stop, width)
-            drafted = self.drafter.prefill(seqs, embeddings, states, sizes, pairs)
+            inputs = ids if embeddings is None else embeddings
+            drafted = self.drafter.prefill(seqs, inputs, states, sizes, pairs, traced=traced)
             waits = [wait + more for wait, more in zip(waits, drafted, strict=True)]
         if seq.sampling.prompt_logprobs is not None and not seq.first_delta_sent:
             with self.language.loras.reading(slots):

@@ -71,8 +71,13 @@ class Runner(PromptRunner):
     @property
     def new_shapes(self) -> int:
         """How often the device has met a shape for the first time."""
-        passes = [self.forward, self.prompts] + ([] if self.proposer is None else [self.proposer.forward])
-        return sum(each.new_shapes for each in passes)
+        return sum(each.new_shapes for each in self._passes)
+
+    @property
+    def _passes(self) -> list[Forward]:
+        drafts = [] if self.proposer is None else [self.proposer.forward]
+        prompts = [] if self.drafter is None else [self.drafter.starts, self.drafter.further]
+        return [self.forward, self.prompts, *drafts, *prompts]
 
     def forget_loras(self) -> None:
         """The adapters have changed: drop what was traced with them."""
@@ -81,7 +86,7 @@ class Runner(PromptRunner):
 
     def forget_traces(self) -> None:
         """Keys and values are quantized from now on, or no longer. No sequence is running."""
-        for each in (self.forward, self.prompts):
+        for each in self._passes:
             each.forget()
 
     @property

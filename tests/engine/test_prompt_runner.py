@@ -252,8 +252,8 @@ def fail_in_head(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runner.drafter is not None
     prefill = runner.drafter.prefill
 
-    def call(seqs: list[Sequence], *arguments: Any) -> Any:
-        found = prefill(seqs, *arguments)
+    def call(seqs: list[Sequence], *arguments: Any, **options: Any) -> Any:
+        found = prefill(seqs, *arguments, **options)
         if len(seqs) > 1:
             raise ValueError("no")
         return found
