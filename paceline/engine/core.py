@@ -292,7 +292,8 @@ class EngineCore:
         trouble = None
         try:
             undelivered = None if before is None else partial(self.undelivered, before)
-            launched = runner.decode(decode, plan.draft_length, undelivered)
+            launched = runner.decode(decode, plan.draft_length, undelivered, plan.shorter)
+            launched.waited = before is None or bool(before.kept)
             if launched.draft_length < plan.draft_length:
                 self.scheduler.draft_lengths.recount(plan.draft_length, launched.draft_length)
             if faults.serial:

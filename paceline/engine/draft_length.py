@@ -106,6 +106,7 @@ class DraftLengths:
         self._clock = 0
         self._probe: _Probe | None = None
         self._held: tuple[int, int, int] = (0, 0, -1)  # batch size, draft length, until when
+        self.paying: tuple[int, ...] = ()  # lengths that pay by the last choice, best first
 
     # -- choosing
 
@@ -142,6 +143,7 @@ class DraftLengths:
         here = self._sizes[size]
         gains = self._gains(free)
         best = self._best(here, gains, fixed)
+        self.paying = self._paying(here, gains)
         if best != here.best:
             here.best, here.wait, here.due = best, FIRST_WAIT, self._clock + FIRST_WAIT
         self._held = (size, best, self._clock + LASTS)
@@ -181,6 +183,12 @@ class DraftLengths:
         now = known.get(here.best, 0.0)
         pays = here.best == 0 or now >= WORTH * known.get(0, 0.0)
         return here.best if pays and known[best] < HOPE * now else best
+
+    def _paying(self, here: _BatchSize, gains: list[float]) -> tuple[int, ...]:
+        costs = here.costs
+        least = WORTH * gains[0] / costs[0] if 0 in costs else 0.0
+        values = {length: gains[length] / costs[length] for length in self._lengths if length and length in costs}
+        return tuple(sorted((length for length in values if values[length] >= least), key=lambda each: -values[each]))
 
     def _worth_a_probe(self, here: _BatchSize, gains: list[float]) -> int | None:
         """Unknown lengths that may be better at once; known ones that may have changed now and then."""

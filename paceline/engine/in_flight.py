@@ -50,6 +50,7 @@ class InFlightStep:
     draft_methods: list[SpeculationMethod] = field(default_factory=list)  # of the same
     kept: list[int] = field(default_factory=list)  # of a speculative step, once read: tokens per row
     decode_only: bool = True  # nothing but decoding ran in this step
+    waited: bool = False  # it was submitted after the one before was read
     steady: bool = True  # nothing was traced in it, or is about to be: its time is representative
     prompt_tokens: int = 0  # prefilled in this step, with their padding
     pooled: list[PromptWork] = field(default_factory=list)  # embeddings that are ready with this step

@@ -31,6 +31,7 @@ class StepPlan:
 
     decode: tuple[RequestId, ...] = ()
     drafts: tuple[Draft, ...] = ()  # of each decoding sequence
+    shorter: tuple[int, ...] = ()  # lengths that pay as well, best first: where the longest draft would be a new shape
     prefill: tuple[PrefillChunk, ...] = ()
     encode: RequestId | None = None  # its next image is encoded
     score: RequestId | None = None  # its prompt is scored by the draft (paceline/sparse)
@@ -59,7 +60,7 @@ class StepPlan:
     @classmethod
     def from_json(cls, text: str) -> StepPlan:
         fields: dict[str, Any] = json.loads(text)
-        for name in ("decode", "admit", "preempt"):
+        for name in ("decode", "shorter", "admit", "preempt"):
             fields[name] = tuple(fields[name])
         fields["drafts"] = tuple(Draft(**{**draft, "tokens": tuple(draft["tokens"])}) for draft in fields["drafts"])
         for name in ("prefill", "draft_prefill"):

@@ -106,10 +106,15 @@ class Runner(PromptRunner):
     # -- decoding
 
     def decode(
-        self, seqs: Collection[Sequence], draft_length: int = 0, undelivered: Undelivered | None = None
+        self,
+        seqs: Collection[Sequence],
+        draft_length: int = 0,
+        undelivered: Undelivered | None = None,
+        shorter: Collection[int] = (),
     ) -> InFlightStep:
         """A decode step for `seqs`, plain or with `draft_length` speculative. Sequences join and leave the batch here.
-        More may be drafted, up to the bucket of that length: a sequence verifies its own `draft.length`.
+        More may be drafted, up to the bucket of that length: a sequence verifies its own `draft.length`. `shorter`:
+        lengths to take instead where that one would be a new shape, the best first.
 
         `undelivered`: reads the step before this one. Called once the forward pass is submitted, if there are grammars.
 
@@ -128,14 +133,14 @@ class Runner(PromptRunner):
         self._since_new += 1
         draft_length = self.grouping.buckets.draft_length(draft_length)
         if draft_length and (self.proposer is not None or any(seq.draft.tokens for seq in self.seqs)):
-            draft_length = self._affordable(self.batch, draft_length)
+            draft_length = self._affordable(self.batch, draft_length, shorter)
         else:
             draft_length = 0
         if draft_length:
             return self._speculative_step(self.batch, draft_length, undelivered)
         return self._plain_step(self.batch, undelivered)
 
-    def _affordable(self, batch: Batch, draft_length: int) -> int:
+    def _affordable(self, batch: Batch, draft_length: int, shorter: Collection[int]) -> int:
         """The draft length, or a shorter one if its shape is new, lately another one was, and all that draft do so
         because it pays: where sequences come and go, tracing would cost more than the drafts of a head bring."""
         buckets, drafting = self.grouping.buckets, [seq for seq in self.seqs if seq.draft.length]
@@ -144,12 +149,16 @@ class Runner(PromptRunner):
         if any(seq.draft.tokens or seq.speculation.draft_length is not None for seq in drafting):
             return draft_length
         adapted = slots_of(self.rows) is not None
-        for length in (draft_length, *(size for size in reversed(buckets.drafts) if size < draft_length), 0):
-            if not length or self.forward.is_traced(batch, length + 1, tentative=True, adapted=adapted):
-                break
-            if self._since_new > self.apart:
-                self._since_new = 0
-                break
+
+        def is_traced(length: int) -> bool:
+            return self.forward.is_traced(batch, length + 1, tentative=True, adapted=adapted)
+
+        if is_traced(draft_length):
+            return draft_length
+        if self._since_new > self.apart:
+            self._since_new = 0
+            return draft_length
+        length = next((size for size in shorter if size < draft_length and is_traced(size)), 0)
         for seq in drafting:
             seq.draft.length = min(seq.draft.length, length)
         return length

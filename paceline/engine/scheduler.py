@@ -144,9 +144,11 @@ class Scheduler:
         if decode and prefill and score is not None:  # a stream waits for one chunk, not for two
             self._scored = not self._scored
             prefill, score = ((), score) if self._scored else (prefill, None)
+        drafts = self.draft_choice.choose(decode, self.draft_lengths.choose(decode), self.draft_lengths)
         return StepPlan(
             _ids(decode),
-            self.draft_choice.choose(decode, self.draft_lengths.choose(decode), self.draft_lengths),
+            drafts,
+            self.draft_lengths.paying if any(draft.length for draft in drafts) else (),
             prefill,
             None if encode is None else encode.id,
             None if score is None else score.id,

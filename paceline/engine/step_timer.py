@@ -22,7 +22,8 @@ class StepTimer:
 
     def read(self, step: InFlightStep, now: float) -> None:
         """Report how long a step took, if it and the two before had the same shape and only decoded. A step that began
-        after the one before was read, as those do whose drafts the host knew, needs one before it, of any shape."""
+        after the one before was read, as those do whose drafts the host knew, needs one before it, of any shape. Where
+        sequences come and go, so do those with drafts of the device, and that is what they cost there."""
         seconds, known = now - self._read_at, self._read_at > 0.0
         draft_lengths, prefill_budget = self._scheduler.draft_lengths, self._scheduler.prefill_budget
         shape = None
@@ -33,6 +34,7 @@ class StepTimer:
         self._alike = self._alike + 1 if shape is not None and shape == self._shape else 0
         if shape is not None and self._shape is not None and (shape[2] or self._waited):
             self._scheduler.draft_choice.timed(*shape, seconds)
-        if shape is not None and not shape[2] and self._alike >= 2:
+        apart = shape is not None and self._shape is not None and shape[1] > 0 and step.waited
+        if shape is not None and not shape[2] and (self._alike >= 2 or apart):
             draft_lengths.timed(*shape[:2], seconds)
         self._read_at, self._shape, self._waited = now, shape, step.needs_sync

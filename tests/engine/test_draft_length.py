@@ -403,3 +403,18 @@ def test_sequence_counts_that_cost_about_the_same_are_learnt_together() -> None:
 def test_a_route_of_no_draft_is_not_one_that_is_free() -> None:
     free, never = SpeculationMode(None, ""), SpeculationMode(0, "")
     assert free.drafts and not never.drafts and SpeculationMode(2, "").drafts
+
+
+def test_lengths_that_pay_are_known_best_first() -> None:
+    """For a step whose own length would be a new shape: a shorter one that does not pay is worse than none."""
+    depths = DraftLengths(3)
+    depths.buckets = GPU
+    for depth, seconds in {0: 1.0, 1: 1.6, 2: 1.7, 3: 1.9}.items():
+        for _ in range(3):
+            depths.timed(32, depth, seconds)
+    many = [seq() for _ in range(32)]
+    for each in many:
+        for _ in range(40):
+            depths.verified(each, 3, 3 if each.number % 2 else 0)
+    assert depths.choose(many)[0] == 3
+    assert depths.paying == (3, 2), "one draft token brings less than plain steps"

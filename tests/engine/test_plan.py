@@ -26,6 +26,7 @@ PLANS = SOME.flatmap(
         StepPlan,
         decode=st.just(decode),
         drafts=st.lists(DRAFTS, min_size=len(decode), max_size=len(decode)).map(tuple),
+        shorter=st.lists(st.integers(1, 8), max_size=3).map(tuple),
         prefill=CHUNKS,
         encode=st.none() | IDS,
         score=st.none() | IDS,

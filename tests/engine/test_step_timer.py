@@ -54,6 +54,19 @@ def test_draft_lengths_hear_of_the_third_step_of_a_shape_and_of_those_that_follo
     assert clocked.timed == [(2, 3, 4.0), (2, 3, 8.0)]
 
 
+def test_drafts_that_waited_for_the_step_before_are_timed_after_one_that_only_decoded(clocked: Clocked) -> None:
+    """As where sequences come and go: three of a shape in a row are rare there."""
+    clocked.read(2)
+    clocked.read(2, 3.0, draft_length=2, waited=True)
+    clocked.read(2, 5.0, draft_length=1, waited=True)
+    clocked.read(2, 7.0, waited=True)  # a plain one: it is submitted ahead elsewhere
+    assert clocked.timed == [(2, 2, 3.0), (2, 1, 5.0)]
+    clocked.read(2, decode_only=False, prompt_tokens=64)
+    clocked.read(2, 9.0, draft_length=1, waited=True)  # behind prompts
+    clocked.read(2, 9.0, draft_length=1)
+    assert len(clocked.timed) == 2
+
+
 @pytest.mark.parametrize(
     "other",
     [

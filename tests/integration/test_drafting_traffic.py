@@ -18,6 +18,7 @@ import pytest
 
 from paceline.cache import slot_plan
 from paceline.engine import warmup
+from paceline.engine.draft_length import SAMPLES, DraftLengths
 from paceline.engine.runner import APART
 from paceline.engine.warmup import WarmUpScope, warm_up
 from paceline.models import gated_delta, gated_delta_cuda
@@ -132,6 +133,10 @@ def test_without_it_auto_tries_new_shapes_seldom_and_a_request_that_names_a_leng
     assert drafted(stepper, 2)[2]
     assert not drafted(stepper, "auto")[3]  # which is new; a shorter draft is known
     assert any(drafted(stepper, "auto")[1:])
+    costs = stepper.engine.scheduler.draft_lengths
+    for length in SAMPLES * [1, 2]:
+        DraftLengths.timed(costs, 2, length, 9.0)  # now they do not pay: rather none than those
+    assert not any(drafted(stepper, "auto")[1:])
 
 
 @pytest.mark.parametrize("depth", [1, 3])
