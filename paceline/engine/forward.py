@@ -172,10 +172,7 @@ class Forward:
         slots: mx.array | None,
     ) -> Pass:
         slot_plans = list(batch.slot_plans.values())
-        numbers = [batch.next_positions, *(batch.ends(slot_plan) for slot_plan in slot_plans)]
-        places, *ends = [self._counts.setdefault(i, RowCounts())(each) for i, each in enumerate(numbers)]
-        for kept in batch.unsynced:
-            ends, places = [end + kept for end in ends], places + kept
+        places, *ends = self._numbers(batch, [batch.next_positions, *map(batch.ends, slot_plans)])
         partition = tuple(tuple(group.count for group in slot_plan.groups) for slot_plan in slot_plans)
         key = (slots is not None, partition, width, tentative, valid is None)
         if key not in self._functions:
@@ -192,6 +189,19 @@ class Forward:
             self._batch = None
         self.traced_calls += 1
         return outputs, partial(_close, batch, arrays, tentative)
+
+    def _numbers(self, batch: Batch, numbers: list[list[int]]) -> list[mx.array]:
+        """These of each row, on the device. Most often they are all the same: then they are one array."""
+        found: list[mx.array] = []
+        for place, each in enumerate(numbers):
+            same = numbers.index(each)
+            if same < place:
+                found.append(found[same])
+                continue
+            found.append(self._counts.setdefault(place, RowCounts())(each))
+            for kept in batch.unsynced:
+                found[place] = found[place] + kept
+        return found
 
     def _traced(self, width: int, tentative: bool) -> Callable[..., Any]:
         def step(

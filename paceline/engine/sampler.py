@@ -103,6 +103,8 @@ class Sampler:
 
     def propose(self, logits: mx.array, place: int, before: list[mx.array]) -> mx.array:
         """The draft's token at `place`, after the draft tokens `before`, with the sequences' own parameters."""
+        if not self.counts_tokens:  # then their type does not matter
+            return mx.argmax(logits, axis=-1).astype(mx.int32)
         scores = self._changed(logits.astype(mx.float32), place, before)
         tokens = mx.argmax(scores, axis=-1)
         if self._drawn.seqs:
