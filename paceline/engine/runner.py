@@ -37,6 +37,7 @@ from paceline.models.positions import Positions
 from paceline.types import TokenLogprob
 
 APART = 500  # steps between two new shapes that drafting brings to sequences that need not draft: each costs about ten
+SETTLED = 16  # steps of one number of rows before one is brought to them: not to a batch that fills up or empties
 
 Undelivered = Callable[[], list[Token] | None]  # tokens of a step that are not delivered yet; None: it is lost
 
@@ -65,6 +66,7 @@ class Runner(PromptRunner):
         self.tokens: mx.array = mx.array([], dtype=mx.int32)  # each row's next input
         self.apart = APART
         self._since_new = 0  # decode steps since drafting brought a new shape
+        self._alike = (0, 0)  # rows, and decode steps of so many
         # Are errors of submitted work reported by a later call? On a CPU they are raised by the call itself.
         self.reports_late = platform.device_kind() != "cpu"
 
@@ -131,6 +133,7 @@ class Runner(PromptRunner):
         if self.proposer is not None:
             self.proposer.begin_step(seqs)
         self._since_new += 1
+        self._alike = (len(self.rows), self._alike[1] + 1 if self._alike[0] == len(self.rows) else 0)
         draft_length = self.grouping.buckets.draft_length(draft_length)
         if draft_length and (self.proposer is not None or any(seq.draft.tokens for seq in self.seqs)):
             draft_length = self._affordable(self.batch, draft_length, shorter)
@@ -155,7 +158,7 @@ class Runner(PromptRunner):
 
         if is_traced(draft_length):
             return draft_length
-        if self._since_new > self.apart:
+        if self._since_new > self.apart and self._alike[1] >= min(SETTLED, self.apart):
             self._since_new = 0
             return draft_length
         length = next((size for size in shorter if size < draft_length and is_traced(size)), 0)
