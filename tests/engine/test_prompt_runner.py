@@ -72,6 +72,42 @@ def test_a_blank_pass_is_one_like_those_of_prompts(tiny: Tiny) -> None:
     assert not runner.seqs
 
 
+def head_reads(runner: Runner) -> list[Sequence]:
+    """One prompt in two chunks, two in one pass, and one of two tokens; of each the head reads all pairs but the last.
+    The first of all passes is not traced."""
+    for _ in range(2):
+        read = [seq(71), seq(60), seq(50), seq(3)]
+        for each in read:
+            each.draft.mtp_prefill = True
+        mx.eval(runner.prefill(read[0], 40))
+        mx.eval(runner.prefill(read[0], 30))
+        mx.eval(runner.prefill_together(read[1:3], [59, 49]))
+        mx.eval(runner.prefill(read[3], 2))
+    return read
+
+
+def test_the_head_reads_the_same_in_traced_passes_and_in_exact_ones(tiny: Tiny) -> None:
+    model, buckets = loaded(tiny("hybrid", **SMALL)), replace(PADDED, buckets=GPU)
+    traced, padded, exact = Runner(model, buckets, traces=True), Runner(model, buckets), Runner(model, PADDED)
+    found = [head_reads(each) for each in (traced, padded)]
+    found.append([seq(length) for length in (71, 60, 50, 3)])
+    for each in found[-1]:  # whole and alone
+        each.draft.mtp_prefill = True
+        mx.eval(exact.prefill(each, each.remaining))
+    assert traced.drafter is not None and padded.drafter is not None
+    assert (traced.drafter.starts.traced_calls, traced.drafter.further.traced_calls) == (5, 2)
+    assert not padded.drafter.starts.traced_calls
+    for same in zip(*found, strict=True):
+        batches = [one.draft.batch for one in same if one.draft.batch is not None]
+        [length] = {batch.lengths[0] for batch in batches}
+        assert len(batches) == 3 and length == same[0].computed.tokens - 1
+        for ours, other, alone in zip(*(batch.arrays() for batch in batches), strict=True):
+            keys = [part[:, :, :length] for part in (ours, other, alone)]
+            assert mx.allclose(keys[0], keys[1], atol=1e-5) and mx.allclose(keys[0], keys[2], atol=1e-4)
+        states = [one.draft.last_hidden for one in same]
+        assert mx.allclose(states[0], states[1], atol=1e-5) and mx.allclose(states[0], states[2], atol=1e-4)
+
+
 def test_nobody_shares_alone_or_without_buckets(runner: Runner, tiny: Tiny) -> None:
     assert shared(runner) == shared(runner, (seq(), 19)) == shared(runner, (seq(), 19), (seq(100), 99)) == []
     exact = Runner(runner.model, PADDED)
