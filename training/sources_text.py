@@ -44,6 +44,7 @@ COMMON = frozenset(
     "all were when we there can an your which their said if do will each how them then she many some so these would "
     "other into has more her two him see could no my than been who its now did get you he me about up out".split()
 )
+PLAIN = re.compile(r"[A-Za-zÀ-ɏ ,.'\"!?‘’“”\n]+")
 BOOK = 20_000  # characters of a document that small texts are put together to
 MORE, REST = "-more", "-rest"  # ends of files' names: other texts of a source of `sources`; what `raw.tar.xz` leaves of it
 WINDOW = 8  # words in a row that a text must not have in common with the examiner's
@@ -73,12 +74,24 @@ def gathered(texts: Iterable[str], between: str = "\n\n") -> Documents:
 
 def quoted(*patterns: str, mark: str = '"', least: int = 6, without: str = r"$^") -> Read:
     """What is said in a game's files: the strings between marks that are sentences, a document a file."""
-    found = re.compile(rf"{mark}((?:[^{mark}\\]|\\.)*){mark}", re.DOTALL)
+    inside = rf"(?:[^{mark}\\]|\\.)*" if len(mark) == 1 else "[^<>]*"
+    found = re.compile(f"{mark}({inside}){mark}", re.DOTALL)
 
     def read(folder: Path) -> Documents:
         for path in _files(*patterns, without=without)(folder):
             texts = [re.sub(r"\\[ntr]|\s+", " ", text).replace('\\"', '"').strip() for text in found.findall(text_of(path))]
             yield _tidy(_plain("\n\n".join(text for text in texts if worded(text, least))))
+
+    return read
+
+
+def told_between(*patterns: str) -> Read:
+    """What a map says to a player, between `msg` and `endmsg`; twenty pages to a document."""
+    found = re.compile(r"^msg\n(.*?)\nendmsg", re.DOTALL | re.MULTILINE)
+
+    def read(folder: Path) -> Documents:
+        texts = (re.sub(r"(?m)^@.*$", "", text) for path in _files(*patterns)(folder) for text in found.findall(text_of(path)))
+        yield from map(_tidy, gathered(_plain(text) for text in texts if worded(text)))
 
     return read
 
@@ -203,7 +216,7 @@ def asked(folder: Path) -> Documents:
             ideal = ideal[0] if isinstance(ideal, list) and ideal else ideal
             if isinstance(said, str):
                 texts.append(said + (f"\n{ideal}" if isinstance(ideal, str) else ""))
-        room = 100_000
+        room = 200_000
         yield from map(_tidy, gathered(thinned(texts, room)))
 
 
@@ -242,8 +255,8 @@ def english(paragraph: str) -> bool:
     if len(words) < 5:
         return False
     common = sum(word.lower() in COMMON for word in words)
-    plain = sum(letter.isalpha() or letter in " ,.'\"!?\n" for letter in paragraph)
-    return common >= (0.22 if len(words) >= 12 else 0.12) * len(words) and plain >= 0.86 * len(paragraph)
+    other = len(PLAIN.sub("", paragraph))
+    return common >= (0.22 if len(words) >= 12 else 0.12) * len(words) and other <= 0.14 * len(paragraph)
 
 
 def cleaned(text: str) -> list[str]:
@@ -399,16 +412,15 @@ def main() -> None:
 
 
 def enlist(more: Path) -> None:
-    """Puts the packages of `more.json` into the manifest's sources, those that are new there."""
+    """Puts the packages of `more.json` into the manifest: new ones, and what there is more of those that it has."""
     known = json.loads(MANIFEST.read_text())
+    sources = {entry["package"]: entry for entry in known["sources"]}
+    sizes: dict[str, int] = {}
     for entry in json.loads(more.read_text()):
-        same = [one for one in known["sources"] if one["package"] == entry["package"]]
-        if same:
-            same[0]["bytes"] += entry["bytes"]
-            same[0]["documents"] += entry["documents"]
-        else:
-            known["sources"].append({key: value for key, value in entry.items() if key not in ("part", "held_out")})
-    MANIFEST.write_text(json.dumps(known, indent=1) + "\n")
+        sizes[entry["package"]] = sizes.get(entry["package"], 0) + entry["bytes"]
+        given = {key: entry[key] for key in ("package", "registry", "version", "licence", "about", "documents", "bytes")}
+        sources.setdefault(entry["package"], given)["bytes_more"] = sizes[entry["package"]]
+    MANIFEST.write_text(json.dumps(known | {"sources": [*sources.values()]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
