@@ -1,8 +1,8 @@
 """Builds the token files that training reads. Everything is drawn from seeds: another seed, fresh data.
 
 `python -m training.data` wants `training.sources` and `training.tokenizer` to have run, or their `raw.tar.xz` and
-`tokenizer/` under `--source`, with as many `part*.tar.xz` of `training.sources_text` beside it as there are; it needs numpy
-and tokenizers only, so it also runs where the training runs.
+`tokenizer/` under `--source`, with as many `part*.tar.xz` of `training.sources_text` beside it as there are; it needs
+numpy and tokenizers only, so it also runs where the training runs.
 """
 
 from __future__ import annotations
@@ -355,7 +355,9 @@ def sample_chats(size: int, rng: Random) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--source", type=Path, default=OUT, help="folder with tokenizer/ and corpus/ or raw.tar.xz (and part*.tar.xz)")
+    parser.add_argument(
+        "--source", type=Path, default=OUT, help="folder with tokenizer/ and corpus/ or raw.tar.xz (and part*.tar.xz)"
+    )
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=os.cpu_count())

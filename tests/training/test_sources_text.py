@@ -13,7 +13,8 @@ from training import data as token_files
 from training import sources_text
 from training.sources import SEPARATOR
 from training.sources_more import PARTS, RESTS
-from training.sources_text import Once, cleaned, fingerprint, held_out, judged, packed, quoted, unwrapped, valued
+from training.sources_readers import quoted, valued
+from training.sources_text import Once, cleaned, fingerprint, held_out, judged, packed, unwrapped
 
 PROSE = "The old mill stood by the river, and the children went there in the summer to swim and to fish."
 
@@ -26,7 +27,9 @@ def test_code_and_tables_are_left_out_and_headings_stay_with_their_text() -> Non
 
 
 def test_broken_lines_are_joined_and_lists_are_not() -> None:
-    broken = "It was a long way to the sea, and nobody knew how they would\nget there before the night came down on them."
+    broken = (
+        "It was a long way to the sea, and nobody knew how they would\nget there before the night came down on them."
+    )
     assert "\n" not in unwrapped(broken)
     listed = "- the first of the things that they had to take along with them\n- the second"
     assert unwrapped(listed) == listed
@@ -83,7 +86,15 @@ def test_parts_beside_the_first_archive_are_read(data: Path, words: Tokenizer, t
 
 
 def test_the_manifest_names_what_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = {"package": "a", "registry": "npm", "version": "1", "licence": "MIT", "about": "x", "documents": 1, "bytes": 5}
+    entry = {
+        "package": "a",
+        "registry": "npm",
+        "version": "1",
+        "licence": "MIT",
+        "about": "x",
+        "documents": 1,
+        "bytes": 5,
+    }
     (tmp_path / "manifest.json").write_text(json.dumps({"sources": [entry]}))
     more = [entry | {"file": "a-more", "part": 1, "held_out": 0}, entry | {"package": "@b/c", "file": "b-c", "part": 1}]
     (tmp_path / "more.json").write_text(json.dumps(more))
