@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from training import data as token_files
 from training import sources_text
-from training.sources import SEPARATOR
+from training.sources import SEPARATOR, SOURCES
 from training.sources_more import PARTS, RESTS
 from training.sources_readers import quoted, valued
 from training.sources_text import Once, cleaned, fingerprint, held_out, judged, packed, unwrapped
@@ -64,7 +64,7 @@ def test_every_package_says_its_licence_and_is_there_once() -> None:
     sources = [source for part in PARTS.values() for source in part]
     assert all(source.licence and source.about and source.read for source in sources)
     assert len({source.name for source in sources}) == len(sources)
-    known = {source.package: source for source in sources_text.SOURCES if source.read}
+    known = {source.package: source for source in SOURCES if source.read}
     assert all(source.package in known for part in RESTS.values() for source in part)
 
 
