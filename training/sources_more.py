@@ -80,11 +80,8 @@ PARTS: dict[int, tuple[Source, ...]] = {
         Source("endless-sky-data", "debian", "GPL-3+, CC-BY-SA-4.0", "a game's stories",
                quoted(f"{GAMES}/endless-sky/data/**/*.txt", mark="`", least=6)),
         Source("freedroidrpg-data", "debian", "GPL-2+", "a game's talk", quoted("usr/share/freedroidrpg/**/*.lua", least=5)),
-        Source("naev-data", "debian", "GPL-3+", "a game's stories",
-               quoted("usr/share/naev/dat/**/*.lua", "usr/share/naev/dat/**/*.xml", mark="[<>]", least=8)),
         Source("crossfire-maps", "debian", "GPL-2+", "a game's books and talk",
                told_between("usr/share/games/crossfire/maps/**/*")),
-        Source("gearhead-data", "debian", "LGPL-2.1+", "a game's talk", quoted("usr/share/**/*.txt", mark="[<>]", least=5)),
         Source("crawl-common", "debian", "GPL-2+", "a game's descriptions",
                plain("usr/share/crawl/dat/descript/*.txt", "usr/share/crawl/dat/database/*.txt")),
         # plain explanations

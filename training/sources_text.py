@@ -18,7 +18,7 @@ import lzma
 import re
 import tarfile
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -53,7 +53,7 @@ WINDOW = 8  # words in a row that a text must not have in common with the examin
 def unwrapped(paragraph: str) -> str:
     """Lines that were broken to fit a page, joined."""
     lines = paragraph.split("\n")
-    full = [line for line in lines[:-1] if 50 <= len(line) <= 100 and not re.match(r"\s{2,}|[-*+•|>#]|\d+[.)]", line)]
+    full = [line for line in lines[:-1] if 35 <= len(line) <= 100 and not re.match(r"\s{2,}|[-*+•|>#]|\d+[.)]", line)]
     if len(lines) > 1 and len(full) == len(lines) - 1 and not re.match(r"\s{2,}|[-*+•|>#]", lines[-1]):
         return " ".join(lines)
     return paragraph
@@ -61,7 +61,7 @@ def unwrapped(paragraph: str) -> str:
 
 def english(paragraph: str) -> bool:
     words = re.findall(r"[A-Za-z']+", paragraph)
-    if len(words) < 5:
+    if sum(len(word) > 2 for word in words) < 4:
         return False
     common = sum(word.lower() in COMMON for word in words)
     other = len(PLAIN.sub("", paragraph))
@@ -73,7 +73,7 @@ def cleaned(text: str) -> list[str]:
     kept: list[str] = []
     heading = ""
     for paragraph in re.split(r"\n\s*\n", text):
-        paragraph = unwrapped(paragraph.strip("\n"))
+        paragraph = unwrapped(re.sub(r"(?m)^ +(?=\w)", "", paragraph.strip("\n")))
         if english(paragraph):
             kept += [heading, paragraph] if heading else [paragraph]
             heading = ""
@@ -165,7 +165,7 @@ def parted(source: Source, cache: Path, most: int) -> tuple[list[str], list[str]
 
 def packed(path: Path, texts: dict[str, list[str]]) -> int:
     with (
-        lzma.open(path, "wb", preset=9) as file,
+        lzma.open(path, "wb", preset=6) as file,
         tarfile.open(fileobj=file, mode="w") as bundle,  # type: ignore[arg-type]
     ):
         for name, documents in texts.items():
@@ -195,6 +195,7 @@ def main() -> None:
             for text in taken:
                 once.note(text)
     entries = []
+    packs: dict[int, Future[int]] = {}
     with ProcessPoolExecutor(arguments.workers) as pool:
         for part in arguments.part:
             texts: dict[str, list[str]] = {}
@@ -218,9 +219,11 @@ def main() -> None:
                     f"{part} {name:34} {version:20} {len(found):6} documents {size / 1e6:6.2f} MB, {held} held",
                     flush=True,
                 )
-            size = packed(arguments.parts / f"part{part}.tar.xz", texts)
-            print(f"part{part}.tar.xz: {size / 1e6:.1f} MB; {once.again / 1e6:.1f} MB were there before", flush=True)
-            (arguments.parts / "more.json").write_text(json.dumps(entries, indent=1) + "\n")
+            packs[part] = pool.submit(packed, arguments.parts / f"part{part}.tar.xz", texts)
+        for part, size in packs.items():
+            print(f"part{part}.tar.xz: {size.result() / 1e6:.1f} MB", flush=True)
+    print(f"{once.again / 1e6:.1f} MB were there before", flush=True)
+    (arguments.parts / "more.json").write_text(json.dumps(entries, indent=1) + "\n")
 
 
 def enlist(more: Path) -> None:
