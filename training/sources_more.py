@@ -50,7 +50,7 @@ KDE = (
 )  # fmt: skip
 GNOME = (
     ("gnome-user-docs", "CC-BY-SA-3.0"), ("evolution-common", "CC-BY-SA-3.0"), ("gedit-common", "CC-BY-SA-3.0"),
-    ("epiphany-browser", "CC-BY-SA-3.0"), ("mate-user-guide", "GFDL-1.1+"), ("gnumeric-doc", "GFDL-1.1+"),
+    ("mate-user-guide", "GFDL-1.1+"), ("gnumeric-doc", "GFDL-1.1+"),
 )  # fmt: skip
 
 PARTS: dict[int, tuple[Source, ...]] = {
