@@ -255,7 +255,7 @@ def _function(tool: Any, place: str) -> Mapping[str, Any]:
     if tool.get("strict") is not None:
         function["strict"] = tool["strict"]
     function = {name: value for name, value in function.items() if value is not None}
-    return _with_examples(checked_function(function, place), tool.get("input_examples"), place)
+    return _with_examples(checked_function(function, place, "input_schema"), tool.get("input_examples"), place)
 
 
 def _with_examples(function: Mapping[str, Any], examples: Any, place: str) -> Mapping[str, Any]:

@@ -69,16 +69,37 @@ def _function(tool: Any, place: str) -> Mapping[str, Any]:
     return {**tool, "function": checked_function(tool["function"], f"{place}.function")}
 
 
-def checked_function(function: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+def checked_function(function: Mapping[str, Any], place: str, schema: str = "parameters") -> Mapping[str, Any]:
+    """`schema`: what the API calls the parameters."""
     name = function.get("name")
     if not isinstance(name, str) or NAME.fullmatch(name) is None:
         raise InvalidRequest.at(f"{place}.name", "must have 1 to 128 letters, digits or _ . : / -")
     parameters = function.get("parameters")
     if parameters is not None and not isinstance(parameters, Mapping):
-        raise InvalidRequest.at(f"{place}.parameters", "must be a JSON schema.")
+        raise InvalidRequest.at(f"{place}.{schema}", "must be a JSON schema.")
+    if parameters is not None and _excludes_objects(parameters):
+        raise InvalidRequest.at(f"{place}.{schema}", "must be the schema of an object: a call's arguments are one.")
     if not isinstance(function.get("description"), str | None) or not isinstance(function.get("strict"), bool | None):
         raise InvalidRequest.at(place, ": description must be text, and strict true or false.")
     return function
+
+
+def _excludes_objects(schema: Mapping[str, Any]) -> bool:
+    """Whether the schema's top level says that no object is valid."""
+    branches = [schema[name] for name in ("anyOf", "oneOf") if isinstance(schema.get(name), list) and schema[name]]
+    return _is_of_other_type(schema) or any(all(map(_is_of_other_type, each)) for each in branches)
+
+
+def _is_of_other_type(schema: Any) -> bool:
+    if not isinstance(schema, Mapping):
+        return schema is False
+    kind, values = schema.get("type"), schema.get("enum")
+    return (
+        (isinstance(kind, str) and kind != "object")
+        or (isinstance(kind, list) and "object" not in kind)
+        or (isinstance(values, list) and not any(isinstance(value, Mapping) for value in values))
+        or ("const" in schema and not isinstance(schema["const"], Mapping))
+    )
 
 
 def chosen(box: Toolbox, name: str) -> Toolbox:

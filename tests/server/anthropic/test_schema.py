@@ -58,6 +58,7 @@ def test_a_choice_of_tool_is_honoured(
         ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "web_search_20250305"),
         ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
         ({"tools": [{"name": "look"}]}, "tools[0].input_schema"),
+        ({"tools": [{"name": "look", "input_schema": {"type": "string"}}]}, "tools[0].input_schema"),
         ({"tools": [{**TOOL, "name": "a b"}]}, "tools[0].name"),
         ({"tools": [TOOL, {**TOOL, "strict": "yes"}]}, "tools[1]"),
         ({"tools": [TOOL, TOOL]}, "same name"),

@@ -200,6 +200,30 @@ def test_what_cannot_be_honoured_is_refused_by_name(
     refused(post_chat(engine_http, **fields), 400, param)
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string"},
+        {"type": ["array", "null"]},
+        {"enum": [1]},
+        {"const": 5},
+        {"anyOf": [{"type": "string"}, False]},
+    ],
+)
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_a_tool_must_take_an_object(http: httpx.Client, schema: dict[str, Any], choice: str) -> None:
+    tool = {"type": "function", "function": {"name": "f", "strict": True, "parameters": schema}}
+    refused(post_chat(http, tools=[tool], tool_choice=choice), 400, "tools[0].function.parameters", "object")
+
+
+@pytest.mark.parametrize(
+    "schema", [{}, {"properties": {}}, {"type": ["object", "null"]}, {"anyOf": [{"type": "string"}, {}]}]
+)
+def test_a_schema_that_may_be_an_object_is_taken(http: httpx.Client, schema: dict[str, Any]) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    assert post_chat(http, tools=[tool]).status_code == 200
+
+
 def test_tool_choice_none_leaves_the_tools_out(engine_http: httpx.Client) -> None:
     plain = engine_http.post(
         "/v1/chat/completions", json={"messages": user("hi"), "max_tokens": 5, "temperature": 0}

@@ -93,6 +93,7 @@ def test_the_choice_of_tools_is_honoured(http: httpx.Client, service: FakeServic
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
         ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
         ({"tools": [{**WEATHER, "parameters": 5}]}, "tools[0].parameters"),
+        ({"tools": [{**WEATHER, "parameters": {"type": "array"}}]}, "tools[0].parameters"),
         ({"tools": [WEATHER, WEATHER]}, "tools[1]"),
         ({"tools": [5]}, "tools[0].type"),
         ({"tools": [{"type": "telepathy"}]}, "tools[0].type"),
