@@ -69,23 +69,28 @@ async def read_request(
     refuse_unsupported(fields, unsupported, model.model_fields)
     known = {*model.model_fields, *UNSUPPORTED, *unsupported, *GUIDED, *FORMATS, *also}
     inner, known_inner = _inner_fields(model, fields)
-    note_unknown(state, request.url.path, {**fields, **inner}, known | known_inner)
+    note_unknown(state, request.url.path, fields, known | known_inner, inner)
     state.check_ready(may_load=streams(body))
     state.check_model(body.model)
     return body, fields
 
 
-def _inner_fields(model: type[RequestBody], fields: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
-    """What the body's objects of options hold, and what they may, as in `stream_options.include_usage`."""
-    found: dict[str, Any] = {}
-    known: set[str] = set()
+def _inner_fields(model: type[RequestBody], fields: Mapping[str, Any]) -> tuple[list[str], set[str]]:
+    """What the body's objects hold and may not, as in `stream_options.include_usge`, and what they may."""
+    kinds_at: dict[str, dict[str, Collection[str]]] = {}
     for where, options in {**_declared(model), **model.options_of}.items():
         path, _, kind = where.partition(" ")
+        kinds_at.setdefault(path, {})[kind] = options
+    unknown: dict[str, None] = {}
+    for path, kinds in kinds_at.items():
         for given in _objects(fields, path.split(".")):
-            if kind in ("", given.get("type")):
-                found |= {f"{path}.{inner}": value for inner, value in given.items()}
-                known |= {f"{path}.{inner}" for inner in options}
-    return found, known
+            given_kind = given.get("type")
+            known = kinds.get("", kinds.get(given_kind) if isinstance(given_kind, str) else None)
+            if known is not None:
+                unknown |= {f"{path}.{name}": None for name in given if name not in known}
+    return list(unknown), {
+        f"{path}.{name}" for path, kinds in kinds_at.items() for each in kinds.values() for name in each
+    }
 
 
 def _declared(model: type[RequestBody]) -> dict[str, Collection[str]]:

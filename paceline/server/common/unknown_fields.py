@@ -6,7 +6,7 @@ import difflib
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from paceline.errors import InvalidRequest
@@ -35,9 +35,12 @@ HARMLESS = frozenset(
 logger = logging.getLogger("paceline.server")
 
 
-def note_unknown(state: AppState, path: str, fields: Mapping[str, Any], known: Collection[str]) -> None:
-    """Tells of the fields that are not `known`. Raises InvalidRequest where the server is strict."""
-    unknown = [name for name in fields if name not in known and name not in HARMLESS]
+def note_unknown(
+    state: AppState, path: str, fields: Mapping[str, Any], known: Collection[str], inside: Sequence[str] = ()
+) -> None:
+    """Tells of the fields that are not `known`, and of those `inside` its objects that are not known where they stand.
+    Raises InvalidRequest where the server is strict."""
+    unknown = [name for name in (*(name for name in fields if name not in known), *inside) if name not in HARMLESS]
     if not unknown:
         return
     meant = [_meant(name, known) for name in unknown[:MOST_NAMED]]
@@ -59,7 +62,7 @@ def _shown(name: str) -> str:
 def _meant(name: str, known: Collection[str]) -> str:
     """With the nearest name beside it: of options, among those of the same object."""
     inside, _, last = name.rpartition(".")
-    beside = {each.rpartition(".")[2]: each for each in known if each.rpartition(".")[0] == inside}
+    beside = {each.rpartition(".")[2]: each for each in known if each.rpartition(".")[0] == inside and each != name}
     near = difflib.get_close_matches(last.lower(), beside, n=1, cutoff=0.7) if NAME.fullmatch(name) else []
     return f"{_shown(name)} (did you mean {beside[near[0]]}?)" if near else _shown(name)
 

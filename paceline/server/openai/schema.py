@@ -13,6 +13,7 @@ from paceline.server.common.fields import CONTENT, Lenient, Many, Priority, Requ
 from paceline.server.common.refused_fields import NOTHING
 from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.http.openapi import TEXT, list_of, object_of
+from paceline.server.openai import message_options
 from paceline.types import MOST_DRAFTED, Speculation
 
 # What requests hold, as /openapi.json describes it; it is checked where it is read.
@@ -144,6 +145,9 @@ class SamplingFields(RequestBody):
 class ChatBody(SamplingFields):
     options_of = {
         **SamplingFields.options_of,
+        "messages": message_options.MESSAGE,
+        **message_options.parts_of("messages.content"),
+        "tools": message_options.TOOL,
         "tools.function": FUNCTION_OPTIONS,
         "thinking": frozenset({"type", "budget_tokens"}),
     }

@@ -11,9 +11,10 @@ from paceline.server.common import unknown_fields
 from paceline.server.common.unknown_fields import HEADER, Occasionally
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
-from tests.server.harness import post_chat, post_completion, refused, serve
+from tests.server.harness import post_chat, post_completion, refused, serve, user
 from tests.server.sdk_types import TypedClient
 
+TOOL = {"type": "function", "function": {"name": "f"}}
 PATHS: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
     "/v1/completions": {"prompt": "hi"},
@@ -87,6 +88,19 @@ def test_a_name_that_no_header_can_have_is_not_repeated(http: httpx.Client) -> N
             "tools.function.paramters (did you mean tools.function.parameters?)",
         ),
         ("/v1/chat/completions", {"thinking": {"type": "enabled", "budget": 5}}, "thinking.budget"),
+        ("/v1/chat/completions", {"tools": [{**TOOL, "strict": True}]}, "tools.strict"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a", "odd": 1}]}, "messages.odd"),
+        (
+            "/v1/chat/completions",
+            {"messages": user("a") + user([{"type": "text", "text": "a", "fps": 1}])},
+            "messages.content.fps",
+        ),
+        ("/v1/responses", {"input": [{"role": "user", "content": "a", "odd": 1}]}, "input.odd"),
+        (
+            "/v1/responses",
+            {"input": user([{"type": "input_text", "text": "a", "txt": "b"}])},
+            "input.content.txt (did you mean input.content.text?)",
+        ),
     ],
 )
 def test_an_unknown_option_inside_a_field_is_named_too(
@@ -100,6 +114,37 @@ def test_an_unknown_option_inside_a_field_is_named_too(
 def test_tools_that_the_server_has_not_got_may_have_options_of_their_own(http: httpx.Client) -> None:
     tools = [{"type": "web_search", "search_context_size": "low"}]
     assert HEADER not in http.post("/v1/responses", json={**PATHS["/v1/responses"], "tools": tools}).headers
+
+
+def test_what_clients_send_in_messages_and_items_is_not_named(strict: httpx.Client) -> None:
+    function = {"name": "f", "arguments": "{}"}
+    answer: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None, "annotations": [], "audio": None}
+    thought: dict[str, Any] = {"reasoning_content": "b", "reasoning_details": [], "function_call": None}
+    messages = [
+        {"role": "system", "content": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]},
+        {"role": "user", "name": "me", "content": "a", "id": "1"},
+        {**answer, **thought, "tool_calls": [{"id": "c", "type": "function", "function": function, "index": 0}]},
+        {"role": "tool", "tool_call_id": "c", "name": "f", "content": "d"},
+        {**answer, "content": "a"},
+        *user("more"),
+    ]
+    assert strict.post("/v1/chat/completions", json={"messages": messages, "tools": [TOOL]}).status_code == 200
+    output: dict[str, Any] = {"type": "output_text", "text": "a", "annotations": [], "logprobs": [], "parsed": None}
+    items = [
+        {
+            "type": "message",
+            "id": "msg_1",
+            "status": "completed",
+            "role": "assistant",
+            "content": [output],
+            "phase": None,
+        },
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": None, "status": None},
+        {"type": "function_call", "id": "fc_1", "status": None, "call_id": "c", "namespace": None, **function},
+        {"type": "function_call_output", "call_id": "c", "output": "d", "id": None, "status": None},
+        *user("more"),
+    ]
+    assert strict.post("/v1/responses", json={"input": items}).status_code == 200
 
 
 def test_known_options_inside_a_field_are_not_named(http: httpx.Client) -> None:

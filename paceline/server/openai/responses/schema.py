@@ -13,6 +13,7 @@ from paceline.server.common.fields import CONTENT, EFFORTS, OTHER_PART, Lenient,
 from paceline.server.common.refused_fields import NOTHING
 from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.http.openapi import TEXT, list_of, object_of
+from paceline.server.openai import message_options
 from paceline.server.openai.sampling import chat_sampling, format_grammar, response_grammar, verbosity_options
 from paceline.server.openai.schema import FORMAT_OPTIONS, ROLE, ChatBody, SamplingFields, TemplateOptions
 from paceline.server.state import AppState
@@ -51,7 +52,12 @@ class TextField(Lenient):
 
 
 class ResponsesBody(SamplingFields):
-    options_of = {"text.format": FORMAT_OPTIONS, "tools function": FUNCTION_OPTIONS | {"type", "defer_loading"}}
+    options_of = {
+        "text.format": FORMAT_OPTIONS,
+        "tools function": FUNCTION_OPTIONS | {"type", "defer_loading"},
+        "input": message_options.ITEM,
+        **message_options.parts_of("input.content"),
+    }
     input: Annotated[Any, WithJsonSchema(ITEMS)] = None
     instructions: str | None = None
     previous_response_id: str | None = None
