@@ -278,7 +278,8 @@ class BadWords(Processor):
 
 class ThinkingBudget(Processor):
     """After so many reasoning tokens the mark that ends the reasoning is forced, and what must follow it. Marks do not
-    count. A model that thinks again, after its budget is spent, is stopped at once.
+    count. A model that thinks again, after its budget is spent, is stopped at once. Outside of its reasoning it then
+    cannot write the mark again, unless the mark has other uses: those where more must follow it have.
 
     The state: tokens left, is the row inside its reasoning, how far it is in what is forced, and its last tokens.
     """
@@ -324,7 +325,10 @@ class ThinkingBudget(Processor):
 
     def changed(self, logits: mx.array, state: State) -> mx.array:
         target = mx.take_along_axis(self.forced, state[2][:, None], axis=1)
-        only = mx.where(mx.arange(logits.shape[-1])[None] == target, 0.0, -mx.inf)
+        tokens = mx.arange(logits.shape[-1])[None]
+        only = mx.where(tokens == target, 0.0, -mx.inf)
+        ended = (state[0] <= 0) & (self.lengths == 1)
+        logits = mx.where(ended[:, None] & (tokens == self.close[:, None]), -mx.inf, logits)
         return mx.where(self._forces(state)[:, None], only, logits)
 
     @staticmethod

@@ -55,7 +55,8 @@ def penalties(each: sequence.Sequence) -> np.ndarray[Any, Any]:
     return result
 
 
-def forced(each: sequence.Sequence) -> int | None:
+def forced(each: sequence.Sequence) -> tuple[int | None, int | None]:
+    """The token that must come, and the one that must not."""
     marks, left = each.request.tokens.think, each.sampling.thinking_token_budget
     assert marks is not None and left is not None
     inside = marks.begins_open
@@ -67,7 +68,9 @@ def forced(each: sequence.Sequence) -> int | None:
         queue = queue[1:]
         left -= inside and token != marks.close
         inside = (inside and token != marks.close) or tuple(said[: place + 1][-len(marks.open) :]) == marks.open
-    return queue[0] if queue else marks.forced[0] if inside and left <= 0 else None
+    if queue or (inside and left <= 0):
+        return (queue or marks.forced)[0], None
+    return None, marks.close if left <= 0 and len(marks.forced) == 1 else None
 
 
 def expected(each: sequence.Sequence, logits: np.ndarray[Any, Any]) -> int:
@@ -76,8 +79,12 @@ def expected(each: sequence.Sequence, logits: np.ndarray[Any, Any]) -> int:
     for word in each.request.tokens.bad_words:
         if len(word) == 1 or tuple(said[-(len(word) - 1) :]) == word[:-1]:
             scores[word[-1]] = -np.inf
-    if each.request.tokens.think is not None and (token := forced(each)) is not None:
-        return token
+    if each.request.tokens.think is not None:
+        token, banned = forced(each)
+        if token is not None:
+            return token
+        if banned is not None:
+            scores[banned] = -np.inf
     return int(scores.argmax())
 
 
@@ -196,6 +203,15 @@ def test_the_end_of_thinking_is_forced_after_the_budget_and_not_before() -> None
     assert [steps(likes)[0] for _ in range(6)] == [3, 3, CLOSE, 3, 3, 3]
     steps = Steps([thinking(0, ThinkMarks((OPEN,), CLOSE, (CLOSE, AFTER), begins_open=True))], VOCABULARY)
     assert [steps(likes)[0] for _ in range(4)] == [CLOSE, AFTER, 3, 3]
+
+
+def test_the_forced_mark_is_not_written_again_unless_it_has_other_uses() -> None:
+    likes = np.zeros((1, VOCABULARY))
+    likes[0, CLOSE], likes[0, 3] = 5.0, 4.0
+    steps = Steps([thinking(0, ThinkMarks((OPEN,), CLOSE, (CLOSE,), begins_open=True))], VOCABULARY)
+    assert [steps(likes)[0] for _ in range(4)] == [CLOSE, 3, 3, 3]
+    steps = Steps([thinking(0, ThinkMarks((OPEN,), CLOSE, (CLOSE, AFTER), begins_open=True))], VOCABULARY)
+    assert [steps(likes)[0] for _ in range(4)] == [CLOSE, AFTER, CLOSE, CLOSE]
 
 
 def test_a_model_that_ends_its_thinking_itself_is_left_alone() -> None:

@@ -45,6 +45,7 @@ def test_a_thinking_budget_ends_the_reasoning_after_so_many_tokens(http: httpx.C
     for budget, draft in ((0, "off"), (5, "off"), (5, 3)):
         cut = answered(post_chat(http, **thinks, thinking_token_budget=budget, speculation=draft))
         assert cut["token_ids"][: budget + 1] == [*free["token_ids"][:budget], close]
+        assert close not in cut["token_ids"][budget + 1 :]
     assert answered(post_chat(http, **thinks, thinking_token_budget=500))["token_ids"] == free["token_ids"]
     body = {"messages": user("hi"), "max_tokens": 12, "temperature": 0}
     thought = http.post("/v1/messages", json={**body, "thinking": {"type": "enabled", "budget_tokens": 2}}).json()
