@@ -243,4 +243,5 @@ class Delta:
     prompt: PromptInfo | None = None  # on the first delta
     accepted: Acceptance | None = None  # in front of all others and by itself, for requests that `announce`
     index: int = 0  # which of the n choices
+    drafts: tuple[int, int] = field(default=(0, 0), compare=False)  # accepted and rejected tokens, so far
     vector: NDArray[np.float32] | None = field(default=None, compare=False)  # a pooled prompt's, of length 1

@@ -58,7 +58,8 @@ def deliver_token(
         send(seq, Delta(piece.text, piece.token_ids, piece.logprobs))
         return finish(seq, "length")
     if piece.token_ids or piece.text:
-        send(seq, Delta(piece.text, piece.token_ids, piece.logprobs))
+        drafts = (seq.accepted, max(seq.rejected, 0))
+        send(seq, Delta(piece.text, piece.token_ids, piece.logprobs, drafts=drafts))
     return None
 
 

@@ -113,4 +113,4 @@ def test_draft_tokens_that_were_right_move_from_one_count_to_the_other() -> None
     seq.rejected = 2
     delivery.deliver_token(seq, 97, None, drafted=True)
     delivery.deliver_token(seq, 98, None)
-    assert (seq.accepted, seq.rejected) == (1, 1)
+    assert (seq.accepted, seq.rejected) == (1, 1) and [delta.drafts for delta in told] == [(1, 1)] * 2

@@ -16,6 +16,8 @@ from paceline.types import Delta
 UNLOGGED_PATHS = ("/health", "/ping", "/ready", "/metrics", "/v1/loads", "/loads")  # what probes ask every few seconds
 LOST = 499  # nginx's status for a client that went away before it was answered
 
+INNER = ("began", "drafts")  # of the figures: not for the log
+
 access = logging.getLogger("paceline.access")
 
 
@@ -33,6 +35,7 @@ class Figures:
     finish_reasons: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
     unfinished: dict[int, int] = field(default_factory=dict)  # tokens so far, by choice
+    drafts: dict[int, tuple[int, int]] = field(default_factory=dict)  # accepted and rejected so far, by choice
 
     def add(self, delta: Delta) -> None:
         if delta.prompt is not None and delta.index == 0:
@@ -46,10 +49,18 @@ class Figures:
         self.unfinished[delta.index] = self.unfinished.get(delta.index, 0) + len(delta.token_ids)
         if delta.usage is not None:  # also has tokens that were not delivered
             self.completion_tokens += delta.usage.completion_tokens - self.unfinished.pop(delta.index)
-            self.accepted_tokens += delta.usage.accepted_tokens
-            self.drafted_tokens += delta.usage.accepted_tokens + delta.usage.rejected_tokens
+            self._count_drafts(delta.index, delta.usage.accepted_tokens, delta.usage.rejected_tokens)
+            del self.drafts[delta.index]
+        elif any(delta.drafts):
+            self._count_drafts(delta.index, *delta.drafts)
         if delta.finish_reason is not None:
             self.finish_reasons.append(delta.finish_reason)
+
+    def _count_drafts(self, index: int, accepted: int, rejected: int) -> None:
+        before = self.drafts.get(index, (0, 0))
+        self.drafts[index] = accepted, rejected
+        self.accepted_tokens += accepted - before[0]
+        self.drafted_tokens += accepted + rejected - sum(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +160,7 @@ def fields(record: RequestRecord) -> dict[str, Any]:
         "user": record.user,
     }
     if record.figures.prompt_tokens or record.figures.finish_reasons:
-        shown |= {name: value for name, value in asdict(record.figures).items() if name != "began"}
+        shown |= {name: value for name, value in asdict(record.figures).items() if name not in INNER}
     return shown
 
 

@@ -38,6 +38,16 @@ def test_tokens_count_before_their_sequence_has_ended() -> None:
     assert figures.completion_tokens == 5
 
 
+def test_drafts_count_before_their_sequence_has_ended() -> None:
+    figures = Figures()
+    for index in range(2):
+        for drafts in ((0, 3), (2, 4)):
+            figures.add(Delta(token_ids=(1,), index=index, drafts=drafts))
+    assert (figures.accepted_tokens, figures.drafted_tokens) == (4, 12)
+    figures.add(Delta(finish_reason="stop", usage=Usage(3, 4, 0, accepted_tokens=3, rejected_tokens=4), index=0))
+    assert (figures.accepted_tokens, figures.drafted_tokens) == (5, 13)
+
+
 def test_a_line_has_tokens_times_user_and_finish_reason(caplog: pytest.LogCaptureFixture) -> None:
     settings = Settings.load({"api_key": ["sk-none", "sk-one"]}, None, {})
     with (
