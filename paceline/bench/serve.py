@@ -101,7 +101,10 @@ class Probed:
 
 async def find_model(address: Address, *, timeout: float) -> tuple[str, tuple[str, ...]]:
     """The first model that the server lists, and a note when it lists several."""
-    listed = (await call(address, "GET", "/v1/models", timeout=timeout)).json()
+    reply = await call(address, "GET", "/v1/models", timeout=timeout)
+    if reply.status in (401, 403):
+        raise BenchError(f"{address} wants a key, or another one (HTTP {reply.status}): give it with --api-key.")
+    listed = reply.json()
     try:
         names = [str(model["id"]) for model in listed["data"]]
     except (TypeError, KeyError):
@@ -139,7 +142,8 @@ async def probe(address: Address, workload: Workload, *, timeout: float) -> Prob
             notes += [f"{address} refuses {field}: not sent." for field in _dropped(workload, narrower)]
             first, workload = second, narrower
     if first.failure is not None:
-        raise BenchError(f"{address} fails a first short request: {first.failure}: {first.message}")
+        hint = " Give its key with --api-key." if first.failure in ("http 401", "http 403") else ""
+        raise BenchError(f"{address} fails a first short request: {first.failure}: {first.message}{hint}")
 
     counts = await _tokenize(address, workload, timeout=timeout)
     if counts is not None and counts[1] > counts[0]:  # llama.cpp's /tokenize takes another field, and counts nothing

@@ -80,11 +80,17 @@ class FakeServer:
     """Runs in a thread of its own; `script` answers generations, the rest is fixed."""
 
     def __init__(
-        self, script: Script = Reply.stream, *, models: list[str] | None = None, tokenizes: bool = False
+        self,
+        script: Script = Reply.stream,
+        *,
+        models: list[str] | None = None,
+        tokenizes: bool = False,
+        listed: int = 200,
     ) -> None:
         self.script = script
         self.models = ["fake"] if models is None else models
         self.tokenizes = tokenizes
+        self.listed = listed  # the status of /v1/models
         self.bodies: list[dict[str, Any]] = []  # of generations, as they came
         self.in_flight = 0
         self.most_in_flight = 0
@@ -141,7 +147,7 @@ class FakeServer:
 
     async def _route(self, path: str, reply: Reply) -> None:
         if path == "/v1/models":
-            await reply.answer(200, {"object": "list", "data": [{"id": name} for name in self.models]})
+            await reply.answer(self.listed, {"object": "list", "data": [{"id": name} for name in self.models]})
         elif path == "/tokenize" and self.tokenizes:
             await reply.answer(200, {"count": TOKENS_PER_WORD * len(reply.body["prompt"].split())})
         elif path in ("/v1/chat/completions", "/v1/completions"):

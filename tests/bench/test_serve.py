@@ -88,6 +88,16 @@ async def test_the_first_listed_model_is_taken_and_others_are_mentioned(fake: Se
 async def test_a_server_that_lists_no_model_is_asked_for_one_by_name(fake: Serve) -> None:
     with pytest.raises(BenchError, match="--model"):
         await find_model(Address.parse(fake(models=[]).url), timeout=WAIT)
+    with pytest.raises(BenchError, match=r"401.*--api-key"):
+        await find_model(Address.parse(fake(models=[], listed=401).url), timeout=WAIT)
+
+
+async def test_a_first_request_without_a_key_is_told_of_it(fake: Serve) -> None:
+    async def script(reply: Reply) -> None:
+        await reply.answer(401, {"error": {"message": "no key"}})
+
+    with pytest.raises(BenchError, match="no key.*--api-key"):
+        await probe(Address.parse(fake(script).url), PROBED_WORKLOAD, timeout=WAIT)
 
 
 @pytest.mark.parametrize("tokenizes", [True, False])
