@@ -12,6 +12,7 @@ from typing import Literal
 ServiceState = Literal["stopped", "loading", "ready", "failed"]
 SequenceState = Literal["prefill", "decode", "waiting_for_prefix", "scoring", "waiting"]
 OFF = "the server is set so"
+NOT_LOADED = "no model is loaded yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ class CachedPrefix:
 @dataclass(frozen=True, slots=True)
 class PrefixCacheStats:
     enabled: bool = False
-    reason: str = OFF
+    reason: str = NOT_LOADED
     queries: int = 0
     query_tokens: int = 0
     hits: int = 0

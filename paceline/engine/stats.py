@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from paceline.engine.admission import Admission
 from paceline.engine.sequence import Sequence
 from paceline.stats import (
+    OFF,
     MemoryStats,
     PrefixCacheStats,
     SchedulerStats,
@@ -119,7 +120,7 @@ def snapshot(engine: EngineCore, now: float) -> Stats:
         ),
         memory_budget=None if admission is None else admission.stats(),
         memory=engine.monitor.memory,
-        prefix_cache=PrefixCacheStats() if engine.prefix is None else engine.prefix.stats(),
+        prefix_cache=PrefixCacheStats(reason=OFF) if engine.prefix is None else engine.prefix.stats(),
         spec_decode=scheduler.draft_lengths.stats(scheduler.draft_choice.costs()),
         specprefill=SpecPrefillStats() if engine.sparse is None else engine.sparse.stats(),
     )

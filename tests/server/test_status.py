@@ -115,6 +115,7 @@ def test_status_shows_what_is_cached() -> None:
     with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
         status = http.get("/v1/status").json()
         assert (status["state"], status["model"], status["prefix_cache"]["enabled"]) == ("loading", None, False)
+        assert status["prefix_cache"]["reason"] == "no model is loaded yet"
         service.statistics = Stats(prefix_cache=PREFIX_CACHE)
         assert http.get("/v1/status").json()["prefix_cache"] == as_json(PREFIX_CACHE)
 
