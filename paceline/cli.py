@@ -395,6 +395,11 @@ def run(
 
     [cyan]paceline run ~/models/qwen --system "Summarize." < report.txt[/cyan]
     """
+    if prompt is None and settings.model and " " in settings.model and not Path(settings.model).expanduser().exists():
+        raise PacelineError(
+            f'"{settings.model}" is taken as MODEL, and is none: the prompt comes after it, as in '
+            f'paceline run paceline-mini "{settings.model}"'
+        )
     said = sys.stdin.read() if prompt in (None, "-") else prompt
     if not said or not said.strip():
         raise PacelineError("there is nothing to answer: give a PROMPT, or text on standard input")

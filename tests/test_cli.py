@@ -167,6 +167,8 @@ def test_run_answers_a_prompt_or_standard_input(started: list[Settings], monkeyp
     assert [settings.model for settings in started] == ["folder", "folder"]
     result = CliRunner().invoke(cli.app, ["run", "folder"], input=" ")
     assert result.exit_code == 2 and "there is nothing to answer" in result.stderr
+    result = invoke("run", "Who are you?")
+    assert result.exit_code == 2 and "taken as MODEL" in result.stderr and "paceline run paceline-mini" in result.stderr
 
 
 def test_doctor_exits_with_1_if_something_must_be_fixed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,7 +206,9 @@ def _content(message: Mapping[str, Any], place: str, takes: Mapping[str, bool]) 
 def _part(
     part: Any, place: str, parts: list[dict[str, Any]], media: list[MediaPart], takes: Mapping[str, bool]
 ) -> None:
-    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(part, Mapping):
+        raise InvalidRequest.at(place, 'must be an object, as in {"type": "text", "text": "..."}.')
+    kind = part.get("type")
     if kind in TEXT_PARTS:
         text = part.get("text")
         if not isinstance(text, str):

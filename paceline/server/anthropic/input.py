@@ -51,7 +51,7 @@ class _Reader:
             role = role_of(message, ROLES, place)
             read = {"user": self._user, "assistant": self._assistant, "system": self._system}[role]
             read(message.get("content"), f"{place}.content")
-        return Conversation(tuple(self.messages), self.places)
+        return Conversation(tuple(self.messages), self.places, inline_media='a source of the type "base64"')
 
     # -- messages
 
@@ -198,7 +198,9 @@ def _blocks(content: Any, place: str, kinds: Sequence[str]) -> Iterator[tuple[Ma
         raise InvalidRequest.at(place, "must be text or a list of blocks.")
     for index, block in enumerate(content):
         here = f"{place}[{index}]"
-        kind = block.get("type") if isinstance(block, Mapping) else None
+        if not isinstance(block, Mapping):
+            raise InvalidRequest.at(here, 'must be an object, as in {"type": "text", "text": "..."}.')
+        kind = block.get("type")
         if kind not in kinds:
             raise InvalidRequest.at(here, f"has the type {kind!r}; here this server takes {', '.join(kinds)}.")
         yield block, here

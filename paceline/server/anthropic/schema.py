@@ -18,6 +18,7 @@ from paceline.server.common.fields import (
     Priority,
     RequestBody,
     thinking_options,
+    top_k_of,
     with_effort,
 )
 from paceline.server.common.tools import Toolbox, checked_function, chosen, function_tools
@@ -111,7 +112,7 @@ def sampling_of(body: MessagesBody, state: AppState) -> Sampling:
     given = {
         "temperature": body.temperature,
         "top_p": body.top_p,
-        "top_k": body.top_k,
+        "top_k": top_k_of(body.top_k),
         "seed": None if body.seed is None else body.seed % 2**64,
         "speculation": body.speculation,
         "speculation_method": body.speculation_method,

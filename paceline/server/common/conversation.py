@@ -15,6 +15,7 @@ from paceline.errors import InvalidRequest
 class Conversation:
     messages: tuple[dict[str, Any], ...]
     places: Mapping[str, str]  # by where a thing stands here, where the client wrote it
+    inline_media: str = "a data: URL"  # what the API calls media that are in the request
 
     @contextmanager
     def renaming_errors(self) -> Iterator[None]:
@@ -25,7 +26,7 @@ class Conversation:
             place = self.places.get(error.field or "")
             if place is None:
                 raise
-            message = str(error).replace(str(error.field), place)
+            message = str(error).replace(str(error.field), place).replace("as a data: URL", f"as {self.inline_media}")
             raise InvalidRequest(message, field=place, code=error.code) from None
 
 

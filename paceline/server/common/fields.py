@@ -168,6 +168,13 @@ def _thinks(state: AppState) -> bool:
     return state.backend.answer_format.reasoning != "none" and state.backend.no_thinking_budget is None
 
 
+def top_k_of(given: int | None) -> int | None:
+    """-1 is vLLM's word for off."""
+    if given is not None and given < -1:
+        raise InvalidRequest.at("top_k", f"is {given}; it must be -1 or 0 (off), or more.")
+    return 0 if given == -1 else given
+
+
 def check_repeat_penalty(penalty: float | None, field: str) -> None:
     """The engine has another name for it: checked here, so that the client reads the name it wrote."""
     if penalty is not None and not 0 < penalty <= 100:

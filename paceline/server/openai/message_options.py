@@ -26,7 +26,7 @@ MESSAGE = (
 )
 
 _TEXT = _HARMLESS | {"text", "annotations", "logprobs", "citations", "parsed"}
-_IMAGE = _HARMLESS | {"image_url", "detail", "uuid"}
+_IMAGE = _HARMLESS | {"image_url", "detail", "file_id", "uuid"}
 _AUDIO = _HARMLESS | {"input_audio", "audio", "audio_url", "uuid"}
 _VIDEO = _HARMLESS | {"video", "video_url", "fps", "uuid", *messages.REFUSED}
 PARTS = {

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from paceline.conversation.grammar import GrammarSpec
 from paceline.engine.limits import MOST_TOKENS
 from paceline.errors import InvalidRequest, Unsupported
-from paceline.server.common.fields import check_repeat_penalty
+from paceline.server.common.fields import check_repeat_penalty, top_k_of
 from paceline.server.common.refused_fields import not_supported
 from paceline.server.common.tools import Toolbox, chosen, function_tools
 from paceline.server.http.identity import current
@@ -69,7 +69,7 @@ def _sampling(body: SamplingFields, state: AppState, **more: Any) -> Sampling:
     same = {name: getattr(body, name) for name in SAME}
     given = {
         **{name: tuple(value) if isinstance(value, list) else value for name, value in same.items()},
-        "top_k": 0 if body.top_k == -1 else body.top_k,
+        "top_k": top_k_of(body.top_k),
         "logit_bias": _logit_bias(body.logit_bias or {}),
         "seed": None if body.seed is None else body.seed % 2**64,
         "specprefill_keep": body.specprefill_keep_pct,

@@ -127,11 +127,13 @@ def test_an_image_is_an_address() -> None:
         ADDRESS,
         {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}},
     ]
-    error = InvalidRequest("messages[1].content[2].image_url is remote", field="messages[1].content[2].image_url")
+    where = "messages[1].content[2].image_url"
+    error = InvalidRequest(f"{where} is remote: send it as a data: URL", field=where)
     with pytest.raises(InvalidRequest) as caught, found.renaming_errors():
         raise error
     told = caught.value
-    assert (str(told), told.field) == ("messages[0].content[2].source is remote", "messages[0].content[2].source")
+    place = "messages[0].content[2].source"
+    assert (str(told), told.field) == (f'{place} is remote: send it as a source of the type "base64"', place)
     other = InvalidRequest("messages is bad", field="messages")
     with pytest.raises(InvalidRequest) as caught, found.renaming_errors():
         raise other
@@ -181,7 +183,7 @@ def test_the_tools_that_a_search_has_found_are_named() -> None:
         ({"role": "tool", "content": "hi"}, "messages[0].role", "tool"),
         ({"role": "user"}, "messages[0].content", "text or a list"),
         ({"role": "user", "content": 5}, "messages[0].content", "text or a list"),
-        (user("hi"), "messages[0].content[0]", "None"),
+        (user("hi"), "messages[0].content[0]", "must be an object"),
         (user({"type": "video"}), "messages[0].content[0]", "video"),
         (user(text(5)), "messages[0].content[0].text", "text"),  # type: ignore[arg-type]
         (user({"type": "tool_result"}), "messages[0].content[0].tool_use_id", "text"),

@@ -364,7 +364,12 @@ def test_any_64_bit_seed_is_a_seed(http: httpx.Client, service: FakeService, see
     assert service.requests[-1].sampling.seed == seed % 2**64
 
 
+def test_a_part_must_be_an_object(http: httpx.Client) -> None:
+    refused(post_chat(http, ["hello"]), 400, "messages[0].content[0]", "must be an object")
+
+
 def test_top_k_of_minus_one_is_off(http: httpx.Client, service: FakeService) -> None:
+    refused(post_chat(http, "hi", top_k=-5), 400, "top_k", "-1 or 0 (off)")
     assert post_chat(http, "hi", top_k=-1).status_code == 200
     assert service.requests[-1].sampling.top_k == 0
 

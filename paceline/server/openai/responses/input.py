@@ -98,6 +98,10 @@ def _part(part: Any, place: str, by_assistant: bool) -> dict[str, Any]:
             address = part.get("image_url")
             url = address.get("url") if isinstance(address, Mapping) else address
             detail = part.get("detail")
+            if part.get("file_id") is not None:
+                raise InvalidRequest.at(
+                    f"{place}.file_id", "is not taken: send the image in image_url, as a data: URL."
+                )
             return {
                 "type": "input_image",
                 "detail": "auto" if detail is None else detail,  # checked where the image is

@@ -87,7 +87,7 @@ def test_system_messages_and_instructions_keep_their_order() -> None:
         ({"role": "user", "content": [{"type": "input_text"}]}, "input[1].content[0].text"),
         ({"role": "user", "content": [{"type": "smell"}]}, "input[1].content[0]"),
         ({"role": "user", "content": [{"type": "input_file", "file_id": "x"}]}, "input[1].content[0]"),
-        ({"role": "user", "content": [{"type": "input_image", "file_id": "x"}]}, "input[1].content[0].image_url"),
+        ({"role": "user", "content": [{"type": "input_image", "file_id": "x"}]}, "input[1].content[0].file_id"),
         ({"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}, "input[1].content[0].image_url"),
         ({"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}, "input[1].content[0]"),
         ({"type": "function_call", "call_id": "a", "name": "f"}, "input[1].arguments"),
