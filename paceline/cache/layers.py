@@ -20,7 +20,6 @@ from paceline.errors import PacelineError
 if TYPE_CHECKING:
     from paceline.cache.batch import Batch
 
-
 KeysOrValues = mx.array | Quantized
 
 

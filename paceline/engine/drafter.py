@@ -46,8 +46,8 @@ class Drafter(DeviceProposer):
         self.grouping = grouping
         self.forward = Forward(self._draft, traces=traces)
         padded = bool(grouping.buckets.widths)
-        self.starts = Forward(self._read, traces=traces and padded)  # of prompts
-        self.further = Forward(self._read, traces=traces and padded)  # chunks of them
+        self.first_chunks = Forward(self._read, traces=traces and padded)  # of prompts
+        self.later_chunks = Forward(self._read, traces=traces and padded)
         self.batch: Batch | None = None
         self.pending: PendingPairs | None = None
         self._consumed = False
@@ -107,7 +107,7 @@ class Drafter(DeviceProposer):
         if max(counts):
             batch = own[0] if len(own) == 1 else stacking.stack(own, rows)
             valid = [*counts, *[0] * (rows - len(seqs))]
-            read = self.starts if begins else self.further
+            read = self.first_chunks if begins else self.later_chunks
             pairs = [mx.array(inputs), hidden, *before]
             _, close = read(batch, width, pairs, positions=positions, valid=valid, traced=traced)
             close()

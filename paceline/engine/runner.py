@@ -78,7 +78,7 @@ class Runner(PromptRunner):
     @property
     def _passes(self) -> list[Forward]:
         drafts = [] if self.proposer is None else [self.proposer.forward]
-        prompts = [] if self.drafter is None else [self.drafter.starts, self.drafter.further]
+        prompts = [] if self.drafter is None else [self.drafter.first_chunks, self.drafter.later_chunks]
         return [self.forward, self.prompts, *drafts, *prompts]
 
     def forget_loras(self) -> None:

@@ -95,8 +95,8 @@ def test_the_head_reads_the_same_in_traced_passes_and_in_exact_ones(tiny: Tiny) 
         each.draft.mtp_prefill = True
         mx.eval(exact.prefill(each, each.remaining))
     assert traced.drafter is not None and padded.drafter is not None
-    assert (traced.drafter.starts.traced_calls, traced.drafter.further.traced_calls) == (5, 2)
-    assert not padded.drafter.starts.traced_calls
+    assert (traced.drafter.first_chunks.traced_calls, traced.drafter.later_chunks.traced_calls) == (5, 2)
+    assert not padded.drafter.first_chunks.traced_calls
     for same in zip(*found, strict=True):
         batches = [one.draft.batch for one in same if one.draft.batch is not None]
         [length] = {batch.lengths[0] for batch in batches}
