@@ -63,7 +63,10 @@ def export(weights: dict[str, Tensor], shape: Shape, tokenizer: Path, folder: Pa
 
 def exported(folder: Path) -> dict[str, Tensor]:
     """The weights of an exported folder, in float32."""
-    return {name: value.float() for file in folder.glob("*.safetensors") for name, value in load_file(file).items()}
+    weights = {name: value.float() for file in folder.glob("*.safetensors") for name, value in load_file(file).items()}
+    if not weights:
+        raise FileNotFoundError(f"{folder} has no *.safetensors")
+    return weights
 
 
 def _rounded(name: str, value: Tensor) -> Tensor:

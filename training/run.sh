@@ -4,9 +4,10 @@
 #   training/run.sh start SOURCE [SECONDS [DRAFT_SECONDS]]   begins in the background; SOURCE has raw.tar.xz and tokenizer/
 #   training/run.sh fetch SECONDS FOLDER                     waits until it is done, at most so long; copies what there is
 #
-# What there is, is worth having at any time: the model is exported every two minutes, with its curve of losses.
-# START is the exported model to begin with: one that was fetched goes on from there, with PLAN's last phase alone
-# (TRAIN="--phases 1"). Data that is made already is used again. With PLAN=training/plan_text.json set SCALE_TEXT=1: all
+# What there is, is worth having at any time: the model is exported every two minutes, with its curve of losses. Where a
+# machine can be taken away between two commands, start and fetch are one command.
+# START is the exported model to begin with, or SOURCE has it as start.tar.xz: one that was fetched goes on from there, with
+# PLAN's last phase alone (TRAIN="--phases 1"). Data that is made already is used again. With PLAN=training/plan_text.json set SCALE_TEXT=1: all
 # of the text is there from the start, SOURCE's part*.tar.xz too.
 set -u
 WORK=${WORK:-scratch/run}
@@ -33,7 +34,7 @@ work() {
         touch "$data/made"
     ) > "$WORK/data.log" 2>&1 &
     local maker=$!
-    $PYTHON -m training.train --data "$data" --plan "${PLAN:-training/plan.json}" --start "${START:-$SHIPPED/paceline-mini}" \
+    $PYTHON -m training.train --data "$data" --plan "${PLAN:-training/plan.json}" --start "$START" \
         --save "$WORK/checkpoint/mini" --export "$WORK/mini" --every 120 --curve "$WORK/curve.json" \
         --seconds "$((seconds - (SECONDS - begun)))" --held "${HELD-held_chat,held_pics,held_long4k}" ${TRAIN:-} > "$WORK/mini.log" 2>&1
     if [ "$draft" -gt 0 ]; then
@@ -66,6 +67,12 @@ case $1 in
 start)
     mkdir -p "$WORK"
     rm -f "$WORK/done"
+    export START=${START:-$SHIPPED/paceline-mini}
+    if [ -e "$2/start.tar.xz" ]; then
+        START=$WORK/start
+        mkdir -p "$START" && tar xJf "$2/start.tar.xz" -C "$START" --strip-components 1
+    fi
+    ls "$START"/*.safetensors > /dev/null || exit 1 # nothing to begin with
     setsid nohup "$0" work "$2" "${3:-870}" "${4:-0}" > "$WORK/work.log" 2>&1 &
     echo $! > "$WORK/pid"
     ;;
