@@ -118,11 +118,13 @@ class RowDelta(RowState):
         rows, width = inputs.shape[:2]
         mixed, gates, a, b = self._projected(inputs)
         out, cache[0], cache[1] = gated_delta_cuda.step(
-            self, mixed, a, b, cache[0], cache[1], cache.pending, cache.kept, cache.active, eager=not tentative
+            *(self, mixed, a, b, cache[0], cache[1], cache.pending, cache.kept, cache.active),
+            eager=not tentative,
+            gates=gates,
         )
         if tentative:
             cache.set_pending([mixed, a, b])
-        return self._joined(norm_cuda.gated_norm(out, gates, self.norm).reshape(rows, width, -1))
+        return self._joined(out.reshape(rows, width, -1))
 
     def _fused_prefill(self, inputs: mx.array, cache: Any) -> mx.array:
         rows, width = inputs.shape[:2]

@@ -3,7 +3,9 @@
 // neighbours each. It asks for them first: they are most of what is read, and all else is computed meanwhile.
 // A row's inputs are its convolution window, the pending tokens that were accepted, and the new tokens.
 // It rounds to T where mlx-lm's ops round, so that bf16 results differ from the plain form only by ties.
-constexpr int Warps = 8, Lines = Dv / (Warps * Split), Cells = Dk / 32, Most = 2 * Widest;
+// `Normed`: a block has a whole head, and what it writes is the gated norm (norm_cuda_gated.cuh) of the outputs.
+constexpr int Lines = Dv / (Warps * Split), Cells = Dk / 32, Most = 2 * Widest;
+static_assert(!Normed || Split == 1);
 const int row = blockIdx.z, head = blockIdx.y, part = blockIdx.x, thread = threadIdx.x;
 const int warp = thread / 32, lane = thread % 32;
 constexpr int channels = 2 * Hk * Dk + Hv * Dv;
@@ -29,6 +31,13 @@ const size_t base = (size_t(row * Hv + head) * Dv + first) * Dk + Cells * lane;
 Piece state[Lines];
 for (int l = 0; l < Lines; ++l) state[l] = *reinterpret_cast<const Piece*>(state_in + base + l * Dk);
 
+using Head = Pack<T, Normed ? Dv / 32 : 1>;
+auto place_of = [&](int token) { return (size_t(row * width + token) * Hv + head) * Dv; };
+Head gate, factor;  // of a warp's first token: asked for long before they are used
+if (Normed && warp < width) {
+    gate = reinterpret_cast<const Head*>(gates + place_of(warp))[lane];
+    factor = reinterpret_cast<const Head*>(norm_weight)[lane];
+}
 auto raw = [&](int place, int channel) -> T {
     if (place < Taps - 1) return window[(row * (Taps - 1) + place) * channels + channel];
     place -= Taps - 1;
@@ -115,8 +124,20 @@ for (int token = 0; token < tokens; ++token) {
     }
     for (int l = 0; l < Lines; ++l) read[l] = across(read[l]);
     if (lane == 0) {
-        const size_t at = (size_t(row * width + token - accepted) * Hv + head) * Dv + first;
-        for (int l = 0; l < Lines; ++l) out[at + l] = T(read[l]);
+        T* to = out + place_of(token - accepted) + first;
+        for (int l = 0; l < Lines; ++l) {
+            if (Normed) value[token][first + l] = float(T(read[l]));  // this warp alone has read what was there
+            else to[l] = T(read[l]);
+        }
     }
 }
 if (eager) keep_state();
+if constexpr (Normed) {
+    __syncthreads();
+    for (int token = warp; token < width; token += Warps) {
+        if (token != warp) gate = reinterpret_cast<const Head*>(gates + place_of(token))[lane];
+        Head given;
+        for (int i = 0; i < Dv / 32; ++i) given.at[i] = T(value[accepted + token][Dv / 32 * lane + i]);
+        reinterpret_cast<Head*>(out + place_of(token))[lane] = gated_norm(given, gate, factor, eps[0]);
+    }
+}

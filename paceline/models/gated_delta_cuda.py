@@ -1,9 +1,13 @@
-"""One CUDA kernel for GatedDeltaNet steps: convolution, normalization, gates, delta updates, read-outs.
+"""One CUDA kernel for GatedDeltaNet steps: convolution, normalization, gates, delta updates, read-outs, gated norm.
 
 In plain ops a token takes about twenty launches, and launches dominate a decode step on a fast GPU. The kernel also
 makes the commit of a verify step free. A tentative step leaves its tokens pending: it keeps their inputs and
 does not change the state. The next step's kernel, which has the state in its registers anyway, first applies the
 accepted ones, by the same arithmetic as a plain step: as exact as a replay, without its launches.
+
+The gated norm of the outputs is in the kernel where a block can have a whole head: as norm_cuda's, bit for bit,
+without its launch. Few rows have one block for each head then. At one row a processor reads and writes 64 KiB instead
+of 16, which costs less than that launch.
 
 The plain form is the reference: the start-up check compares the two on the machine before the kernel is used.
 """
@@ -17,10 +21,11 @@ from typing import Any
 
 import mlx.core as mx
 
+from paceline.models import norm_cuda
 from paceline.models.cuda_kernel import CudaKernel, on_device
 
 THREADS = 256
-SPLIT = 4  # blocks per head of few rows, so that one row fills the GPU
+SPLIT = 4  # blocks per head of few rows without the norm, so that one row fills the GPU
 FEW = 4  # rows
 CELLS = 64  # numbers of the state that a thread holds, at most
 KEY_DIMS = (32, 64, 128, 256)  # a lane reads its keys at once
@@ -36,12 +41,13 @@ def fits(module: Any) -> bool:
 
 @cache
 def _kernel() -> CudaKernel:
-    inputs = "mixed window weight a b a_log dt_bias state_in pending_mixed pending_a pending_b kept active sizes"
+    inputs = "mixed window weight a b a_log dt_bias state_in pending_mixed pending_a pending_b kept active"
     return CudaKernel(
         name="paceline_gated_delta_step",
-        input_names=inputs.split(),
+        input_names=[*inputs.split(), "gates", "norm_weight", "eps", "sizes"],
         output_names=["out", "window_out", "state_out"],
         source=SOURCE,
+        header=norm_cuda.GATED,
     )
 
 
@@ -62,25 +68,30 @@ def step(
     active: mx.array | None = None,
     *,
     eager: bool = True,
+    gates: mx.array | None = None,
 ) -> list[mx.array]:
     """One step of `mixed` (rows, tokens, channels), the projection before the convolution.
 
     `pending` are (mixed, a, b) of the step before; row i first applies `kept[i]` of its tokens. Returns the outputs
     (rows, tokens, value heads, value dim), the window and the state: with `eager` those after the new tokens, else
     those before them. Rows that are not `active` (None: all are) cost nothing: their outputs are zeros, and their
-    window and state are not set.
+    window and state are not set. With `gates`, outputs are those of the module's gated norm.
     """
     rows, width = mixed.shape[:2]
     pending_width = pending[0].shape[1] if pending else 0
-    split = blocks(rows, module.head_k_dim, module.head_v_dim)
+    whole = module.head_k_dim * module.head_v_dim <= THREADS * CELLS  # a block can have a whole head
+    normed = gates is not None and whole and norm_cuda.gates_fit(mixed.dtype, gates, module.norm)
+    split = 1 if normed else blocks(rows, module.head_k_dim, module.head_v_dim)
     if active is None:
         active = on_device((1,) * rows, mx.int32)
-    return _kernel()(
+    found = _kernel()(
         inputs=[
             *(mixed, window, module.conv1d.weight, a, b, module.A_log, module.dt_bias, state),
             *(pending or (mixed, a, b)),
             active if kept is None else kept,  # read only if there are pending tokens
             active,
+            *((gates, module.norm.weight) if normed else (mixed, mixed)),  # read only if there is a norm
+            on_device((module.norm.eps,), mx.float32),
             on_device((width, pending_width, eager), mx.int32),
         ],
         template=[
@@ -91,6 +102,8 @@ def step(
             ("Dv", module.head_v_dim),
             ("Taps", module.conv_kernel_size),
             ("Split", split),
+            ("Warps", THREADS // 32),
+            ("Normed", int(normed)),
             ("Widest", WIDEST),
         ],
         grid=(THREADS * split, module.num_v_heads, rows),
@@ -98,3 +111,6 @@ def step(
         output_shapes=[(rows, width, module.num_v_heads, module.head_v_dim), window.shape, state.shape],
         output_dtypes=[mixed.dtype, window.dtype, mx.float32],
     )
+    if gates is not None and not normed:
+        found[0] = norm_cuda.gated_norm(found[0], gates, module.norm)
+    return found

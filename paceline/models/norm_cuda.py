@@ -22,6 +22,7 @@ MOST_SIZE = 16384
 GATED_SIZES = (64, 128, 256)  # numbers of a head: a warp's, some for each lane
 TYPES = (mx.float32, mx.float16, mx.bfloat16)
 SOURCES = Path(__file__)
+GATED = SOURCES.with_name("norm_cuda_gated.cuh").read_text()
 
 
 @cache
@@ -41,6 +42,7 @@ def _gated_norm() -> CudaKernel:
         input_names=["x", "gates", "weight", "eps"],
         output_names=["out"],
         source=SOURCES.with_name("norm_cuda_gated.cu").read_text(),
+        header=GATED,
     )
 
 
@@ -77,12 +79,18 @@ def add_norm(states: mx.array, update: mx.array, norm: Any) -> tuple[mx.array, m
     return total, normed
 
 
+def gates_fit(dtype: mx.Dtype, gates: mx.array, norm: Any) -> bool:
+    """Whether a kernel can compute the gated norm of outputs of this type here."""
+    weight = norm.weight
+    fit = weight.size in GATED_SIZES and weight.dtype in TYPES and dtype == gates.dtype == weight.dtype
+    return bool(mx.cuda.is_available() and fit)
+
+
 def gated_norm(x: mx.array, gates: mx.array, norm: Any, first: int | None = None) -> mx.array:
     """mlx-lm's gated norm of x (rows, tokens, heads, size). `first`: `gates` (rows, tokens, numbers) have those of all
     heads from this place of a token's numbers on."""
     weight, heads = norm.weight, x.shape[-2]
-    fit = mx.cuda.is_available() and weight.size in GATED_SIZES and weight.dtype in TYPES
-    if not fit or not x.dtype == gates.dtype == weight.dtype:
+    if not gates_fit(x.dtype, gates, norm):
         out: mx.array = norm(x, gates if first is None else gates[..., first : first + x[0, 0].size].reshape(x.shape))
         return out
     threads = 32 * next(warps for warps in (8, 4, 2, 1) if heads % warps == 0)

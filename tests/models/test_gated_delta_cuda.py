@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -14,10 +15,11 @@ from mlx_lm.models.qwen3_5 import GatedDeltaNet, TextModelArgs
 from paceline.cache.batch import Batch, LayerPlan
 from paceline.cache.layers import StateCache
 from paceline.cache.slot_plan import PADDED
-from paceline.models import gated_delta_cuda, norm_cuda
+from paceline.models import check, gated_delta_cuda, norm_cuda
 from paceline.models.adapter import switch_kernels
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.gated_delta_cuda import FEW, SPLIT, WIDEST, blocks, fits, step
+from paceline.models.loader import load
 from paceline.types import MOST_DRAFTED
 from tests.cuda import on_cuda
 
@@ -134,7 +136,7 @@ def _plainly(module: Any, tokens: Tokens, memory: Memory) -> Result:
     return out, Memory(stream[:, 1 - module.conv_kernel_size :], after)
 
 
-def stand_in(module: Any, *parts: Any, eager: bool = True) -> list[mx.array]:
+def stand_in(module: Any, *parts: Any, eager: bool = True, gates: mx.array | None = None) -> list[mx.array]:
     """The twin, called as the kernel is."""
     mixed, a, b, window, state, pending, kept, *flags = parts
     assert mx.isfinite(mixed).all().item()
@@ -142,7 +144,7 @@ def stand_in(module: Any, *parts: Any, eager: bool = True) -> list[mx.array]:
     counts = [] if kept is None else kept.tolist()
     active = flags[0].tolist() if flags else None
     out, after = twin(module, Tokens(mixed, a, b), Memory(window, state), old, counts, active=active, eager=eager)
-    return [out, *after]
+    return [out if gates is None else module.norm(out, gates), *after]
 
 
 def far(ours: mx.array, theirs: mx.array) -> float:
@@ -263,19 +265,66 @@ def test_speculative_steps_that_defer_are_speculative_steps_that_fold_at_once(
 ) -> None:
     """With the twin in the kernel's place: what is owed, kept and taken in later comes to the same."""
     dtype, allowed = DTYPES[name]
-    normed = []
-
-    def gated_norm(x: mx.array, gates: mx.array, norm: Any) -> mx.array:
-        normed.append(x.shape)
-        out: mx.array = norm(x, gates)
-        return out
-
     monkeypatch.setattr(gated_delta_cuda, "step", stand_in)
-    monkeypatch.setattr(norm_cuda, "gated_norm", gated_norm)
     plain, fused = layer(dtype), layer(dtype)
     fused.fused = True
     compare_in_rounds(plain, fused, dtype, allowed)
-    assert normed == [(ROWS, width, VALUE_HEADS, SIZE) for width, _ in ROUNDS[1:]]
+
+
+class Launches(list[tuple[str, dict[str, Any]]]):
+    """Kernels that give zeros, and with which constants they were launched."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(mx.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(gated_delta_cuda, "_kernel", lambda: self.of("step"))
+        monkeypatch.setattr(norm_cuda, "_gated_norm", lambda: self.of("norm"))
+
+    def of(self, name: str) -> Any:
+        def launch(*, template: Any, output_shapes: Any, output_dtypes: Any, **_: Any) -> list[mx.array]:
+            self.append((name, dict(template)))
+            return [mx.zeros(*form) for form in zip(output_shapes, output_dtypes, strict=True)]
+
+        return launch
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "launches"),
+    [
+        (1, 128, [("step", 1, 1)]),
+        (FEW + 1, 128, [("step", 1, 1)]),
+        (1, 256, [("step", SPLIT, 0), ("norm",)]),  # a block cannot hold the head
+        (FEW + 1, 256, [("step", SPLIT, 0), ("norm",)]),
+    ],
+)
+def test_the_gated_norm_is_in_the_kernel_where_a_block_has_a_whole_head(
+    rows: int, size: int, launches: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = layer(mx.bfloat16, linear_key_head_dim=size, linear_value_head_dim=size)
+    found = Launches(monkeypatch)
+    channels = (2 * KEY_HEADS + VALUE_HEADS) * size
+    mixed, a = mx.zeros((rows, 2, channels), mx.bfloat16), mx.zeros((rows, 2, VALUE_HEADS), mx.bfloat16)
+    memory = mx.zeros((rows, TAPS - 1, channels), mx.bfloat16), mx.zeros((rows, VALUE_HEADS, size, size))
+    gates = mx.zeros((rows, 2, VALUE_HEADS, size), mx.bfloat16)
+    assert step(module, mixed, a, a, *memory, gates=gates)[0].shape == gates.shape
+    assert [(n, t["Split"], t["Normed"]) if n == "step" else (n,) for n, t in found] == launches
+    found.clear()
+    step(module, mixed, a, a, *memory)  # as pending tokens are applied: nobody reads the outputs
+    assert [(n, t["Split"], t["Normed"]) for n, t in found] == [("step", blocks(rows, size, size), 0)]
+
+
+def test_the_start_up_check_compares_the_norm_of_the_steps(
+    tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def without_gates(module: Any, *parts: Any, eager: bool = True, gates: mx.array | None = None) -> list[mx.array]:
+        return stand_in(module, *parts, eager=eager, gates=None if gates is None else mx.ones_like(gates))
+
+    monkeypatch.setattr(gated_delta_cuda, "fits", lambda module: True)
+    monkeypatch.setattr(gated_delta_cuda, "step", stand_in)
+    model = load(str(tiny("hybrid"))).language
+    assert check.choose_layout(model, (PADDED,)) is PADDED and model.uses_kernels
+    monkeypatch.setattr(gated_delta_cuda, "step", without_gates)
+    assert check.choose_layout(model, (PADDED,)) is PADDED and not model.uses_kernels
+    assert "kernels disagree" in caplog.text
 
 
 def compare_in_rounds(plain: Any, fused: Any, dtype: mx.Dtype, allowed: float) -> None:
@@ -367,3 +416,28 @@ def test_speculative_steps_with_the_kernel_are_speculative_steps_without(name: s
     plain, fused = layer(dtype), layer(dtype)
     assert switch_kernels(fused, True)
     compare_in_rounds(plain, fused, dtype, allowed)
+
+
+@on_cuda
+@pytest.mark.parametrize("rows", [1, 3, 8, 33])
+@pytest.mark.parametrize("name", DTYPES)
+def test_the_gated_norm_in_the_kernel_is_the_norms_own_kernel_to_the_last_bit(name: str, rows: int) -> None:
+    dtype, allowed = DTYPES[name]
+    module = layer(dtype)
+    module.norm.weight = (1 + mx.random.normal((SIZE,)) / 8).astype(dtype)
+    active = mx.array([row % 4 != 2 for row in range(rows)], dtype=mx.int32)
+    for width, pending in [(1, 0), (1, 3), (4, 2), (9, 9)]:
+        given = Given(width, pending, dtype, rows)
+        counts = mx.array(given.kept, dtype=mx.int32) if pending else None
+        gates = 3 * mx.random.normal((rows, width, VALUE_HEADS, SIZE)).astype(dtype)
+        for eager in (True, False):
+            parts = (module, *given.new, *given.memory, given.pending or (), counts, active)
+            ours, apart = step(*parts, eager=eager, gates=gates), step(*parts, eager=eager)
+            apart[0] = norm_cuda.gated_norm(apart[0], gates, module.norm)
+            for mine, other in zip(ours, apart, strict=True):
+                for row in range(rows):
+                    assert not active[row].item() or mx.array_equal(mine[row], other[row]), (width, row)
+            assert mx.array_equal(ours[0], apart[0])
+            out, _ = twin(module, given.new, given.memory, given.pending, given.kept, eager=eager)
+            normed = mx.where(active[:, None, None, None], module.norm(out, gates), 0)
+            assert far(ours[0], normed) < allowed
