@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
+from paceline.server.anthropic import message_options
 from paceline.server.common.fields import (
     CONTENT,
     KeptTokens,
@@ -64,6 +65,7 @@ class CountBody(RequestBody):
         "output_config": frozenset({"format", "effort", "task_budget"}),
         "context_management": frozenset({"edits"}),
         "tools": TOOL_OPTIONS,
+        **message_options.OPTIONS,
     }
     messages: Annotated[list[Any], WithJsonSchema(TURNS)]
     system: Any = None

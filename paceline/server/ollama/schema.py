@@ -54,6 +54,15 @@ UNSUPPORTED_OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "penalize_newline": (None, True),
 }
 
+# What messages may hold. Most clients' calls have no id; those of some libraries have what OpenAI's have.
+MESSAGE_OPTIONS: Mapping[str, frozenset[str]] = {
+    "messages": frozenset(
+        {"role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id", "name", "id"}
+    ),
+    "messages.tool_calls": frozenset({"id", "type", "index", "function"}),
+    "messages.tool_calls.function": frozenset({"name", "arguments", "index"}),
+}
+
 Body = TypeVar("Body", bound=RequestBody)
 
 
@@ -104,7 +113,11 @@ class AnswerBody(OllamaBody):
 
 
 class ChatBody(AnswerBody):
-    options_of: ClassVar[Mapping[str, frozenset[str]]] = {"tools.function": FUNCTION_OPTIONS}
+    options_of: ClassVar[Mapping[str, frozenset[str]]] = {
+        **MESSAGE_OPTIONS,
+        "tools": frozenset({"type", "function", "items"}),  # the last has no effect
+        "tools.function": FUNCTION_OPTIONS,
+    }
     messages: Annotated[list[Any] | None, WithJsonSchema(list_of(object_of({"role": TEXT}, content=TEXT)))] = None
     tools: list[Any] | None = None
 

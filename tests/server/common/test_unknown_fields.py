@@ -15,6 +15,7 @@ from tests.server.harness import post_chat, post_completion, refused, serve, use
 from tests.server.sdk_types import TypedClient
 
 TOOL = {"type": "function", "function": {"name": "f"}}
+RESULT = {"type": "tool_result", "tool_use_id": "c"}
 PATHS: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
     "/v1/completions": {"prompt": "hi"},
@@ -182,6 +183,18 @@ def test_names_are_logged_again_later_and_only_so_many() -> None:
         ({"tool_choice": {"type": "auto", "odd": 1}}, "tool_choice.odd"),
         ({"thinking": {"type": "disabled", "odd": 1}}, "thinking.odd"),
         ({"tools": [{"name": "f", "input_schema": {}, "stric": True}]}, "tools.stric"),
+        ({"messages": [{"role": "user", "content": "a", "odd": 1}]}, "messages.odd"),
+        ({"system": [{"type": "text", "text": "a", "cache_contrl": {}}]}, "system.cache_contrl (did you mean"),
+        ({"messages": user([{"type": "text", "text": "a", "title": "b"}])}, "messages.content.title"),
+        ({"messages": user([RESULT | {"is_eror": True}])}, "messages.content.is_eror (did you mean"),
+        (
+            {"messages": user([RESULT | {"content": [{"type": "text", "text": "a", "txt": "b"}]}])},
+            "messages.content.content.txt (did you mean messages.content.content.text?)",
+        ),
+        (
+            {"messages": user([{"type": "document", "source": {"type": "text", "data": "a", "odd": 1}}])},
+            "messages.content.source.odd",
+        ),
     ],
 )
 def test_an_unknown_option_of_anthropics_is_named_too(
@@ -191,3 +204,53 @@ def test_an_unknown_option_of_anthropics_is_named_too(
     assert http.post("/v1/messages", json=body).headers[HEADER].startswith(named)
     refusal = strict.post("/v1/messages", json=body)
     assert refusal.status_code == 400 and named.split()[0] in refusal.json()["error"]["message"]
+
+
+def test_what_anthropics_clients_send_in_messages_is_not_named(strict: httpx.Client) -> None:
+    cached = {"cache_control": {"type": "ephemeral"}}
+    thought = {"type": "thinking", "thinking": "a", "signature": ""}
+    call = {"type": "tool_use", "id": "c", "name": "f", "input": {"odd": 1}, "caller": {"type": "direct"}}
+    found = {"type": "search_result", "source": "a", "title": "b", "content": [{"type": "text", "text": "c"}]}
+    messages = [
+        *user([{"type": "text", "text": "a", **cached}]),
+        {"role": "assistant", "content": [thought, {"type": "text", "text": "a", "citations": None}, call]},
+        *user([{**RESULT, "content": [found], "is_error": False, **cached}]),
+        {"role": "assistant", "content": "a", "id": "m", "type": "message", "model": "m", "stop_reason": None},
+        *user(
+            [{"type": "document", "title": "a", "source": {"type": "text", "media_type": "text/plain", "data": "b"}}]
+        ),
+    ]
+    body = {"messages": messages, "max_tokens": 5, "system": [{"type": "text", "text": "a", **cached}]}
+    assert strict.post("/v1/messages", json=body).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        (
+            {"messages": [{"role": "user", "content": "a", "image": []}]},
+            "messages.image (did you mean messages.images?)",
+        ),
+        ({"messages": user("a"), "tools": [{**TOOL, "strict": True}]}, "tools.strict"),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "args": {}}}]}, *user("a")]},
+            "messages.tool_calls.function.args",
+        ),
+    ],
+)
+def test_an_unknown_field_in_ollamas_messages_is_named(
+    http: httpx.Client, strict: httpx.Client, fields: dict[str, Any], named: str
+) -> None:
+    assert http.post("/api/chat", json=fields).headers[HEADER].startswith(named)
+    refusal = strict.post("/api/chat", json=fields)
+    assert refusal.status_code == 400 and named.split()[0] in refusal.json()["error"]
+
+
+def test_what_ollamas_clients_send_in_messages_is_not_named(strict: httpx.Client) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": {"odd": 1}, "index": 0}}
+    messages = [
+        {"role": "user", "content": "a", "images": []},
+        {"role": "assistant", "content": "", "thinking": "a", "tool_calls": [call]},
+        {"role": "tool", "content": "a", "tool_name": "f", "tool_call_id": "c"},
+    ]
+    assert strict.post("/api/chat", json={"messages": messages, "tools": [TOOL], "stream": False}).status_code == 200
