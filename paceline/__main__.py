@@ -1,15 +1,26 @@
-"""`paceline` and `python -m paceline`. Ctrl+C while the commands are imported ends the process without a traceback."""
+"""`paceline` and `python -m paceline`. Signals while the commands are imported end the process with one line."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    serves = sys.argv[1:2] == ["serve"]
+
+    def leave(*_: object) -> None:
+        os.write(2, b"paceline: stopped\n" if serves else b"Aborted.\n")
+        os._exit(0 if serves else 128 + signal.SIGINT)
+
+    signal.signal(signal.SIGINT, leave)
+    if serves:  # until it has handlers of its own
+        signal.signal(signal.SIGTERM, leave)
     from paceline.cli import main as run
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not serves:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
 
 

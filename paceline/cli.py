@@ -260,7 +260,7 @@ def serve(settings: Settings, accepted: list[str], models: list[str], config: Pa
     [cyan]paceline serve ~/models/qwen ~/models/gemma --idle-unload 600[/cyan]   two models at one address
     """
     settings, tables = model_tables.chosen(settings, models, config)
-    with _signals_end_it():
+    with _signals_end_it(b"paceline: stopped\n"):
         if settings.several_ranks:
             _serve_over_ranks(settings, accepted, several=tables is not None)
             return
@@ -326,9 +326,14 @@ def worker(listener: int, name: str) -> None:
 
 
 @contextmanager
-def _signals_end_it() -> Iterator[None]:
+def _signals_end_it(words: bytes = b"") -> Iterator[None]:
     """Until uvicorn handles signals there is no request to drain: the first one ends the process with 0."""
-    before = {sig: signal.signal(sig, lambda *_: os._exit(0)) for sig in (signal.SIGINT, signal.SIGTERM)}
+
+    def leave(*_: object) -> None:
+        os.write(2, words)
+        os._exit(0)
+
+    before = {sig: signal.signal(sig, leave) for sig in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

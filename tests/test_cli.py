@@ -438,3 +438,34 @@ def test_chat_keeps_the_log_off_the_screen_unless_it_was_asked_for(
 
 
 # --- the terminal chat -------------------------------------------------------------------------------
+
+
+INTERRUPTED = """
+import signal, sys
+from paceline.__main__ import main
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "paceline.cli":
+            signal.raise_signal(int(sys.argv[2]))
+
+sys.meta_path.insert(0, Interrupting())
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "sig", "code", "words"),
+    [
+        ("serve", signal.SIGINT, 0, "paceline: stopped\n"),
+        ("serve", signal.SIGTERM, 0, "paceline: stopped\n"),
+        ("chat", signal.SIGINT, 130, "Aborted.\n"),
+        ("chat", signal.SIGTERM, -signal.SIGTERM, ""),
+    ],
+)
+def test_a_signal_while_the_commands_are_imported_ends_with_one_line(
+    command: str, sig: signal.Signals, code: int, words: str
+) -> None:
+    program = [sys.executable, "-c", INTERRUPTED, command, str(int(sig))]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", words)
