@@ -119,8 +119,8 @@ class AttentionCache(LayerCache):
 
     @property
     def slot_bytes(self) -> tuple[int, int]:
-        """Of a row's slot: in all stores but the exact ones, and in those."""
-        sizes = [store[0].nbytes // (store[0].shape[0] * store[0].shape[2]) for store in self.stores]
+        """Of a row's slot: in all stores but the exact ones, and in those. A buffer may have none."""
+        sizes = [store[0].shape[1] * store[0].shape[3] * store[0].itemsize for store in self.stores]
         return sum(sizes[: self.inexact]), sum(sizes[self.inexact :])
 
     @property

@@ -180,3 +180,12 @@ def test_bytes_are_those_of_all_arrays() -> None:
     checkpoint = Checkpoint((None, states, ()), mx.zeros((1, 1, 4)))
     assert checkpoint.nbytes == 12 + 10 + 16 and len(checkpoint.all()) == 3
     assert Checkpoint((None,)).nbytes == 0
+
+
+@pytest.mark.parametrize("layout", EVERY_LAYOUT)
+def test_a_segments_bytes_are_known_beside_a_row_without_tokens(layout: str) -> None:
+    """As those of an MTP head, which has no pairs of a prompt of one token."""
+    world = World(MODELS["full"], grouping(layout, MODELS["full"]))
+    world.join([5])
+    expected = sum(part.nbytes for part in kv_snapshot.cut_segment(world.batch, 1, 0, 3))
+    assert kv_snapshot.cut_bytes(world.batch, 3, bare=True) == expected
