@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.refused_fields import UNSUPPORTED, not_supported
-from paceline.server.common.unknown_fields import note_unknown
+from paceline.server.common.unknown_fields import HARMLESS, note_unknown
 from paceline.server.http.body import read_body
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.state import AppState
@@ -120,7 +120,7 @@ def refuse_unsupported(
     the endpoint knows, though others do not."""
     for name, value in fields.items():
         harmless = more.get(name, None if name in honoured else UNSUPPORTED.get(name))
-        if harmless is None and name.startswith("guided_") and name not in GUIDED:
+        if harmless is None and name.startswith("guided_") and name not in GUIDED and name not in HARMLESS:
             harmless = (None,)
         if harmless is not None and value not in harmless:
             raise Unsupported.at(name, f"{not_supported(name)}; leave it out.")

@@ -164,7 +164,8 @@ def test_a_strict_server_refuses_it(strict: httpx.Client, path: str) -> None:
 
 
 def test_a_strict_server_takes_what_is_harmless(strict: httpx.Client) -> None:
-    assert post_chat(strict, store=True, metadata={"a": "b"}, service_tier="auto", mirostat_tau=5).status_code == 200
+    fields = {"metadata": {"a": "b"}, "service_tier": "auto", "mirostat_tau": 5, "guided_decoding_backend": "auto"}
+    assert post_chat(strict, store=True, **fields).status_code == 200
 
 
 def test_names_are_logged_again_later_and_only_so_many() -> None:
