@@ -23,7 +23,7 @@ MOST_LOGGED = 128  # names in that time
 HARMLESS = frozenset(
     {
         *("metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
-        *("prompt_cache_options", "user", "extra_headers", "extra_query", "cache_control", "betas"),
+        *("prompt_cache_options", "user", "extra_headers", "extra_query", "cache_control", "betas", "client_metadata"),
         *("request_id", "spaces_between_special_tokens", "detokenize", "output_kind"),
         *("guided_decoding_backend", "id_slot", "slot_id", "n_keep", "n_discard", "timings_per_token"),
         *("return_progress", "mirostat_tau", "mirostat_eta", "dynatemp_exponent", "rid", "keep_alive"),

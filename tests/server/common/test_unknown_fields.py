@@ -164,7 +164,13 @@ def test_a_strict_server_refuses_it(strict: httpx.Client, path: str) -> None:
 
 
 def test_a_strict_server_takes_what_is_harmless(strict: httpx.Client) -> None:
-    fields = {"metadata": {"a": "b"}, "service_tier": "auto", "mirostat_tau": 5, "guided_decoding_backend": "auto"}
+    fields: dict[str, Any] = {
+        "metadata": {"a": "b"},
+        "client_metadata": {},
+        "service_tier": "auto",
+        "mirostat_tau": 5,
+        "guided_decoding_backend": "auto",
+    }
     assert post_chat(strict, store=True, **fields).status_code == 200
 
 
