@@ -23,7 +23,7 @@ def _random(net: Any) -> Any:
 
 
 @pytest.mark.parametrize("sizes", [{"layers": 12, "intermediate": 96}, {"hidden": 48, "intermediate": 96}])
-def test_more_layers_and_wider_ones_change_nothing_at_first(sizes: dict[str, int]) -> None:
+def test_more_layers_and_wider_ones_change_nothing_at_first(sizes: dict[str, Any]) -> None:
     torch.manual_seed(0)
     old = replace(OLD, eps=1e-12)  # whose share of a mean over more numbers is larger
     small = _random(model.Model(old, torch.float64).double())
