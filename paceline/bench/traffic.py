@@ -60,10 +60,12 @@ class Window:
     longest_gap_s: float
     requests: int
     step_seconds: dict[str, float]  # by kind
+    step_counts: dict[str, int]
 
 
 class StepClock:
-    """Where the engine's time goes: steps by what they do, and by whether their shape was seen before."""
+    """Where the engine's time goes: steps by what they do, by their longest draft, and by whether their shape was seen
+    before."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[float, str, float]] = []  # when it ended, kind, seconds
@@ -75,7 +77,8 @@ class StepClock:
         self._before = None if step is None else now
         if step is None or before is None:
             return
-        what = "prefill" if step.prompt_tokens else "decode"
+        drafted = f", {step.draft_length} drafted" if step.draft_length else ""
+        what = "prefill" if step.prompt_tokens else f"decode{drafted}"
         met = core.runner.new_shapes
         kind = f"{what}, {'known' if met == self._met else 'new'} shape"
         self._met = met
@@ -172,9 +175,11 @@ def window_of(
     gaps = [after - before for before, after in pairs if start <= after < end]
     sent = [request for request in requests if start <= request.sent < end and request.times]
     seconds: dict[str, float] = defaultdict(float)
+    counts: dict[str, int] = defaultdict(int)
     for moment, kind, took in steps:
         if start <= moment < end:
             seconds[kind] += took
+            counts[kind] += 1
     rate = tokens / (end - start)
     return Window(
         tokens_per_s=rate,
@@ -185,6 +190,7 @@ def window_of(
         longest_gap_s=max((after - before for before, after in pairs if before < end and after >= start), default=0.0),
         requests=len(sent),
         step_seconds={kind: round(took, 3) for kind, took in sorted(seconds.items())},
+        step_counts=dict(sorted(counts.items())),
     )
 
 
@@ -258,7 +264,9 @@ def traffic_table(title: str, windows: list[Window]) -> Table:
     totals = [sum(window.step_seconds.values()) or 1.0 for window in windows]
     for kind in sorted({kind for window in windows for kind in window.step_seconds}):
         shares = (window.step_seconds.get(kind, 0.0) / total for window, total in zip(windows, totals, strict=True))
-        table.add_row(f"time in steps: {kind}", *(f"{share:.0%}" for share in shares))
+        counts = (window.step_counts.get(kind, 0) for window in windows)
+        cells = (f"{share:.0%} ({count})" for share, count in zip(shares, counts, strict=True))
+        table.add_row(f"time in steps (steps): {kind}", *cells)
     return table
 
 

@@ -51,6 +51,7 @@ def test_a_window_counts_tokens_by_their_time_and_requests_by_their_start() -> N
     assert (window.tokens_per_s, window.share_of_fixed, window.requests) == (1.5, 0.5, 1)
     assert window.ttft_s is not None and window.ttft_s.p50 == 1.5
     assert window.longest_gap_s == 1.5 and window.step_seconds == {"decode, known shape": 0.25}
+    assert window.step_counts == {"decode, known shape": 1}
 
 
 def test_a_gap_over_the_end_of_a_window_is_not_lost() -> None:
