@@ -58,7 +58,8 @@ class SparseCounts:
 
 # -- selection
 
-CHUNK = 32  # tokens that are kept or dropped together
+CHUNK = 16  # tokens that are ranked together
+SPAN = 3 * CHUNK  # a chunk is kept with those on both sides: what is said in a sentence is not cut in two
 HEAD = 64  # first tokens, always kept: attention sinks, and the start of the system prompt
 TAIL = 128  # last tokens, always kept: the question
 SHORT_TURN = 512  # tokens; a last turn of at most this length is kept whole
@@ -84,25 +85,24 @@ def always(
     return kept
 
 
-def select(
-    scores: NDArray[np.float32], kept: NDArray[np.bool_], keep_ratio: float, chunk: int = CHUNK
-) -> NDArray[np.int64]:
-    """The kept indices, rising: the tokens in `kept`, then chunks by their scores, until `keep_ratio` of all are there.
+def select(scores: NDArray[np.float32], kept: NDArray[np.bool_], keep_ratio: float) -> NDArray[np.int64]:
+    """The kept indices, rising: the tokens in `kept`, then chunks by their scores, each with its neighbours, until
+    `keep_ratio` of all are there.
 
     Of chunks with equal scores the later one is taken, because it is nearer to the question.
     """
     count = len(scores)
     wanted = int(np.ceil(keep_ratio * count))
-    chunks = -(-count // chunk)
-    sums = np.add.reduceat(np.nan_to_num(scores.astype(np.float64)), np.arange(0, count, chunk))
-    sizes = np.diff(np.append(np.arange(0, count, chunk), count))
-    order = np.lexsort((-np.arange(chunks), -sums / sizes))
+    starts = np.arange(0, count, CHUNK)
+    sizes = np.diff(np.append(starts, count))
+    means = np.add.reduceat(np.nan_to_num(scores.astype(np.float64)), starts) / sizes
+    order = np.lexsort((-starts, -means))
     taken = kept.copy()
     have = int(taken.sum())
-    for place in order.tolist():
+    for start in starts[order].tolist():
         if have >= wanted:
             break
-        part = slice(place * chunk, min((place + 1) * chunk, count))
-        have += int(sizes[place] - taken[part].sum())
-        taken[part] = True
+        span = taken[max(start - CHUNK, 0) : start + 2 * CHUNK]
+        have += int(np.count_nonzero(~span))
+        span[:] = True
     return np.flatnonzero(taken).astype(np.int64)

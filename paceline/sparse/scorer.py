@@ -1,8 +1,9 @@
 """A draft model scores a prompt's tokens by how much they matter for the output, as in SpecPrefill.
 
 The draft prefills the prompt in chunks and decodes a few look-ahead tokens. Their attention over the prompt is the
-score: smoothed along the prompt, the maximum over layers and heads, the mean over the look-ahead. Work is submitted
-and not waited for; only `scores` waits.
+published score: smoothed along the prompt, the maximum over layers and heads, the mean over the look-ahead. The same is
+computed for the prompt's last tokens, which usually are the question, and the larger of the two counts: the answer of a
+small draft is often wrong, and attends to the wrong places. Work is submitted and not waited for; only `scores` waits.
 
 The draft has a small prefix cache of its own, so that a shared system prompt is read once.
 """
@@ -26,24 +27,33 @@ from paceline.cache.slot_plan import ROWS
 from paceline.models.adapter import Adapted
 
 LOOK_AHEAD = 8
+OBSERVED = 32  # last tokens of the prompt whose attention counts too
+TOGETHER = 8  # of those, in a forward pass
 POOL = 13  # tokens over which scores are smoothed
 
 
 @dataclass(slots=True)
 class AttentionScores:
-    """The attention of one look-ahead token: called with every layer's queries and keys, it keeps the maximum."""
+    """The attention of each token of a forward pass over the prompt: called with every layer's queries and keys, it
+    keeps the maximum. One token after another, because many at once would take memory for each."""
 
     prompt: int
+    first: int  # the first token's position
     most: mx.array | None = None
 
     def __call__(self, queries: mx.array, keys: mx.array, scale: float) -> None:
-        heads, size = queries.shape[1], queries.shape[3]
-        kv_heads = keys.shape[1]
-        grouped = queries.reshape(kv_heads, heads // kv_heads, size)
-        weights = (grouped @ keys[0, :, : self.prompt].swapaxes(1, 2)).astype(mx.float32) * scale
-        probabilities = mx.softmax(weights.reshape(heads, self.prompt), axis=-1)
-        found = mx.max(smooth(probabilities), axis=0)
+        tokens = range(queries.shape[2])
+        found = mx.stack([self._attention(queries[0, :, place], keys[0], place, scale) for place in tokens])
         self.most = found if self.most is None else mx.maximum(self.most, found)
+
+    def _attention(self, queries: mx.array, keys: mx.array, place: int, scale: float) -> mx.array:
+        seen = min(self.first + place + 1, self.prompt)
+        heads, size = queries.shape
+        kv_heads = keys.shape[0]
+        grouped = queries.reshape(kv_heads, heads // kv_heads, size)
+        weights = (grouped @ keys[:, :seen].swapaxes(1, 2)).astype(mx.float32) * scale
+        probabilities = mx.softmax(weights.reshape(heads, seen), axis=-1)
+        return mx.pad(mx.max(smooth(probabilities), axis=0), (0, self.prompt - seen))
 
 
 def smooth(probabilities: mx.array) -> mx.array:
@@ -60,7 +70,7 @@ class Draft:
     """The draft model and its prefix cache.
 
     `window`: in prefill a token attends only to its chunk and so many tokens before it, so that the cost is linear in
-    the prompt's length. The look-ahead always sees the whole prompt.
+    the prompt's length. The last tokens and the look-ahead always see the whole prompt.
     """
 
     def __init__(self, language: Adapted, cache: PrefixCache | None = None, window: int | None = None) -> None:
@@ -84,12 +94,14 @@ class PromptScorer:
         self.batch = draft.language.batch(ROWS)
         self.batch.near = draft.window
         self.done = self.restored = 0
+        self._observed = max(len(self.tokens) - OBSERVED, 0)  # where the last tokens begin
+        self._last: list[mx.array] = []  # their scores
         self._scores: Any = None
         self._root = None if salt is None or draft.cache is None else hashlib.sha256(salt.encode()).hexdigest()[:32]
         self._restore()
         # Other prompts share the system prompt and turns; the end is for an exact repeat.
-        ahead = [boundary for boundary in boundaries if self.done < boundary < len(self.tokens)]
-        self._stops = sorted({*ahead[:1], *ahead[-2:], len(self.tokens) - 1})
+        ahead = [boundary for boundary in boundaries if self.done < boundary < self._observed]
+        self._stops = sorted({*ahead[:1], *ahead[-2:], self._observed})
 
     @property
     def left(self) -> int:
@@ -100,13 +112,18 @@ class PromptScorer:
         stop = min(self.done + count, len(self.tokens))
         while self.done < stop:
             ahead = [place for place in self._stops if place > self.done]
-            end = min(stop, ahead[0]) if ahead else stop
-            logits = self._forward(mx.array(self.tokens[None, self.done : end]))
+            if ahead:
+                end = min(stop, ahead[0])
+                self._forward(mx.array(self.tokens[None, self.done : end]))
+            else:
+                end = min(stop, self.done + TOGETHER)
+                self.batch.near = None
+                logits = self._observe(mx.array(self.tokens[None, self.done : end]), self._last)
             self.done = end
             if ahead and end == ahead[0]:
                 self._publish()
         if self.left:
-            waits = self.batch.arrays()
+            waits = [*self.batch.arrays(), *self._last]
         else:
             self._scores = self._look_ahead(logits)
             waits = [self._scores]
@@ -123,16 +140,21 @@ class PromptScorer:
         self.batch.commit()
         return logits[:, -1]
 
-    def _look_ahead(self, logits: mx.array) -> mx.array:
-        found = []
-        for _ in range(LOOK_AHEAD):
-            self.batch.watch = watch = AttentionScores(len(self.tokens))
-            logits = self._forward(mx.argmax(logits, axis=-1)[:, None])
-            if watch.most is None:
-                raise RuntimeError("the draft has no layer that sees all of a prompt")
-            found.append(watch.most)
+    def _observe(self, tokens: mx.array, found: list[mx.array]) -> mx.array:
+        self.batch.watch = watch = AttentionScores(len(self.tokens), self.batch.lengths[0])
+        logits = self._forward(tokens)
         self.batch.watch = None
-        return mx.mean(mx.stack(found), axis=0)
+        if watch.most is None:
+            raise RuntimeError("the draft has no layer that sees all of a prompt")
+        found.append(watch.most)
+        return logits
+
+    def _look_ahead(self, logits: mx.array) -> mx.array:
+        found: list[mx.array] = []
+        for _ in range(LOOK_AHEAD):
+            logits = self._observe(mx.argmax(logits, axis=-1)[:, None], found)
+        last, ahead = (mx.mean(mx.concatenate(each), axis=0) for each in (self._last, found))
+        return mx.maximum(last, ahead)
 
     # -- prefix cache
 
@@ -140,7 +162,7 @@ class PromptScorer:
         cache = self.draft.cache
         if cache is None or self._root is None:
             return
-        hit = cache.find(self._root, self.tokens[:-1])
+        hit = cache.find(self._root, self.tokens[: self._observed])
         if not hit.nodes:
             return
         try:

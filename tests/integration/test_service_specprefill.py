@@ -9,7 +9,7 @@ import pytest
 from paceline.requests import GenerateRequest
 from paceline.service import Service
 from paceline.settings import Settings
-from paceline.sparse.rules import CHUNK
+from paceline.sparse.rules import SPAN
 from paceline.stats import Stats
 from paceline.types import Sampling, Usage
 from tests.lengths import turns
@@ -36,8 +36,8 @@ async def read(settings: dict[str, Any], *asked: dict[str, Any]) -> tuple[list[U
 
 
 def is_about(kept: int | None, share: float) -> bool:
-    """That share, or what a whole chunk brings beyond it."""
-    return kept is not None and 0 <= kept - share * LENGTH < CHUNK
+    """That share, or what a chunk and its neighbours bring beyond it."""
+    return kept is not None and 0 <= kept - share * LENGTH < SPAN
 
 
 @pytest.mark.slow

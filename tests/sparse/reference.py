@@ -88,8 +88,9 @@ class Watched(nn.Module):  # type: ignore[misc]
         return result
 
 
-def scores(model: Any, prompt: Sequence[int], look_ahead: int, pool: int) -> NDArray[np.float64]:
-    """The published procedure on a module of mlx-lm's, in one pass and in numpy, layer by layer."""
+def scores(model: Any, prompt: Sequence[int], look_ahead: int, observed: int, pool: int) -> NDArray[np.float64]:
+    """The published procedure on a module of mlx-lm's, in one pass and in numpy, layer by layer; beside the look-ahead
+    for the last tokens of the prompt, too."""
     layers = getattr(model, "language_model", model).model.layers
     held = [(layer, layer.self_attn) for layer in layers if "self_attn" in layer]
     watched = []
@@ -102,17 +103,21 @@ def scores(model: Any, prompt: Sequence[int], look_ahead: int, pool: int) -> NDA
         for _ in range(look_ahead):
             logits = model(mx.argmax(logits[:, -1], axis=-1)[:, None], cache=cache)
         mx.eval(logits)
-        found = np.concatenate([_shares(layer, len(prompt)) for layer in watched])  # (heads of all layers, ahead, n)
+        found = np.concatenate([_shares(layer, len(prompt), observed) for layer in watched])  # (heads, tokens, n)
     finally:
         for layer, attention in held:
             layer.self_attn = attention
     side, count = pool // 2, len(prompt)
-    smooth = np.stack([found[..., max(place - side, 0) : place + side + 1].mean(-1) for place in range(count)], axis=-1)
-    mean: NDArray[np.float64] = smooth.max(0).mean(0)
-    return mean
+    most = np.zeros((observed + look_ahead, count))
+    for token, of_heads in enumerate(found.swapaxes(0, 1)):
+        seen = min(count - observed + token + 1, count)
+        for place in range(seen):
+            most[token, place] = of_heads[:, max(place - side, 0) : min(place + side + 1, seen)].mean(-1).max()
+    larger: NDArray[np.float64] = np.maximum(most[:observed].mean(0), most[observed:].mean(0))
+    return larger
 
 
-def _shares(layer: Watched, prompt: int) -> NDArray[np.float64]:
+def _shares(layer: Watched, prompt: int, observed: int) -> NDArray[np.float64]:
     part = layer.inner
     x = mx.concatenate(layer.seen, axis=1)
     heads = getattr(part, "num_attention_heads", None) or part.n_heads
@@ -125,7 +130,10 @@ def _shares(layer: Watched, prompt: int) -> NDArray[np.float64]:
         queries, keys = part.q_norm(queries), part.k_norm(keys)
     queries, keys = (part.rope(each.transpose(0, 2, 1, 3)) for each in (queries, keys))
     keys = mx.repeat(keys, heads // kv_heads, axis=1)
-    weights = np.array((queries[0, :, prompt:] @ keys[0, :, :prompt].swapaxes(1, 2)) * part.scale, dtype=np.float64)
+    queries, keys = queries[0, :, prompt - observed :], keys[0, :, :prompt]
+    weights = np.array((queries @ keys.swapaxes(1, 2)) * part.scale, dtype=np.float64)
+    places = np.arange(prompt - observed, prompt - observed + weights.shape[1])
+    weights[:, np.arange(prompt) > places[:, None]] = -np.inf
     weights = np.exp(weights - weights.max(-1, keepdims=True))
     probabilities: NDArray[np.float64] = weights / weights.sum(-1, keepdims=True)
     return probabilities

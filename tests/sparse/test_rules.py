@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.sparse.rules import CHUNK, HEAD, TAIL, Rules, always, select
+from paceline.sparse.rules import CHUNK, HEAD, SPAN, TAIL, Rules, always, select
 from paceline.types import Sampling
 from tests.engine.test_sparse_prefill import PLENTY, TOKENS, outcomes
 from tests.integration.test_sparse_exactness import chosen, prompt
@@ -74,24 +74,32 @@ def test_what_is_kept_is_in_order_and_enough_and_not_much_more(
     assert set(np.flatnonzero(kept)) <= set(chosen.tolist())
     wanted = int(np.ceil(keep_ratio * count))
     assert len(chosen) >= min(wanted, count)
-    assert len(chosen) < max(wanted + CHUNK, kept.sum() + 1)
+    assert len(chosen) < max(wanted + SPAN, kept.sum() + 1)
     assert keep_ratio < 1.0 or len(chosen) == count
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(2, 20), st.integers(1, 19))
-def test_the_best_chunks_are_kept(seed: int, chunks: int, wanted: int) -> None:
-    wanted = min(wanted, chunks)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.floats(0.1, 1.0))
+def test_the_best_chunks_are_kept_with_their_neighbours(seed: int, chunks: int, keep_ratio: float) -> None:
     means = np.random.default_rng(seed).permutation(chunks).astype(np.float32)
-    scores = np.repeat(means, CHUNK)
-    chosen = select(scores, np.zeros(len(scores), np.bool_), wanted / chunks)
-    assert set((chosen // CHUNK).tolist()) == set(np.argsort(-means)[:wanted].tolist())
-    assert len(chosen) == wanted * CHUNK
+    expected: set[int] = set()
+    for best in np.argsort(-means).tolist():
+        if len(expected) < keep_ratio * chunks:
+            expected |= {place for place in (best - 1, best, best + 1) if 0 <= place < chunks}
+    chosen = select(np.repeat(means, CHUNK), np.zeros(chunks * CHUNK, np.bool_), keep_ratio)
+    assert chosen.tolist() == [place for place in range(chunks * CHUNK) if place // CHUNK in expected]
+
+
+def test_a_sentence_at_the_border_of_two_chunks_is_kept_whole() -> None:
+    scores = np.zeros(20 * CHUNK, np.float32)
+    scores[5 * CHUNK : 5 * CHUNK + 3] = 1  # its end
+    assert set(range(4 * CHUNK, 6 * CHUNK)) <= set(select(scores, np.zeros(len(scores), np.bool_), 0.1).tolist())
 
 
 def test_a_last_chunk_that_is_short_counts_by_its_mean() -> None:
-    scores = np.ones(2 * CHUNK + 3, np.float32)
+    scores = np.ones(3 * CHUNK + 3, np.float32)
     scores[-3:] = 5
-    assert select(scores, np.zeros(len(scores), np.bool_), 0.01).tolist() == [64, 65, 66]
+    chosen = select(scores, np.zeros(len(scores), np.bool_), 0.01)
+    assert chosen.tolist() == list(range(2 * CHUNK, 3 * CHUNK + 3))
 
 
 def test_head_tail_special_and_media_tokens_are_always_kept() -> None:

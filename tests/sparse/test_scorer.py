@@ -1,4 +1,4 @@
-"""The draft's scores are the published ones, however its reading is cut and whatever it had read before."""
+"""The draft's scores are those of attention written out, however its reading is cut and whatever it had read before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from paceline.cache.prefix import PrefixCache
 from paceline.models.adapter import NEARBY_BLOCK, nearby_attention
 from paceline.models.files import EMBEDDED
-from paceline.sparse.scorer import LOOK_AHEAD, POOL, Draft, smooth
+from paceline.sparse.scorer import LOOK_AHEAD, OBSERVED, POOL, Draft, smooth
 from tests.engine.stepper import loaded
 from tests.reference import load_text
 from tests.sparse.reference import scores
@@ -33,7 +33,7 @@ def read(draft: Draft, prompt: list[int], chunk: int, boundaries: tuple[int, ...
 def test_scores_are_those_of_attention_written_out(family: str, request: pytest.FixtureRequest) -> None:
     folder: Path = request.getfixturevalue(family)
     found = read(Draft(loaded(folder).language), PROMPT, 128)
-    expected = scores(load_text(folder)[0], PROMPT, LOOK_AHEAD, POOL)
+    expected = scores(load_text(folder)[0], PROMPT, LOOK_AHEAD, OBSERVED, POOL)
     assert np.abs(found - expected).max() < 1e-5
     assert found.max() > 1.5 * np.median(found) > 0
 
@@ -41,7 +41,7 @@ def test_scores_are_those_of_attention_written_out(family: str, request: pytest.
 def test_the_embedded_draft_too() -> None:
     folder = EMBEDDED / "paceline-mini-draft"
     found = read(Draft(loaded(folder).language), PROMPT, 64)
-    assert np.abs(found - scores(load_text(folder)[0], PROMPT, LOOK_AHEAD, POOL)).max() < 1e-5
+    assert np.abs(found - scores(load_text(folder)[0], PROMPT, LOOK_AHEAD, OBSERVED, POOL)).max() < 1e-5
 
 
 @pytest.mark.thin(3)
@@ -61,7 +61,7 @@ def test_scores_do_not_depend_on_chunks_or_on_what_was_read_before(
     while scorer.left:
         scorer.read(50)
     assert np.abs(scorer.scores() - alone).max() < 1e-5
-    assert draft.scorer(PROMPT).restored == len(PROMPT) - 1, "asked again"
+    assert draft.scorer(PROMPT).restored == len(PROMPT) - OBSERVED, "asked again"
     assert draft.scorer(PROMPT, salt="another").restored == 0
     assert draft.scorer(PROMPT, salt=None).restored == 0
 
