@@ -88,6 +88,7 @@ class Runtime:
         settings = self.settings
         tokenizer: Tokenizer = self.startup.tokenizer
         self.limits = Limits(
+            eos_ids=frozenset(tokenizer.eos_ids),
             context_length=self.startup.context_length,
             vocab_size=self.startup.vocab_size,
             max_choices=settings.max_choices,

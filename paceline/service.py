@@ -340,7 +340,7 @@ def _announcement(first: Delta, prompt: Prompt) -> Delta:
 def _check_may_end(sampling: Sampling) -> None:
     """An answer with a grammar ends where the grammar does."""
     asked = {"min_tokens": sampling.min_tokens > 0, "ignore_eos": sampling.ignore_eos}
-    asked["allowed_token_ids"] = bool(sampling.allowed_token_ids)
+    asked |= {"allowed_token_ids": bool(sampling.allowed_token_ids), "bad_words": bool(sampling.bad_words)}
     for name, given in asked.items():
         if given:
             raise InvalidRequest.at(name, "cannot be asked for together with a format of the answer.")

@@ -30,6 +30,7 @@ class Limits:
     no_sparse: str | None = None  # why sparse prefill is unavailable
     no_thinking_budget: str | None = None  # why the length of reasoning cannot be limited
     reads_sparsely: bool = False  # are long prompts read sparsely by default?
+    eos_ids: frozenset[int] = frozenset()
 
 
 def validate(sampling: Sampling, limits: Limits) -> None:
@@ -65,8 +66,7 @@ def validate(sampling: Sampling, limits: Limits) -> None:
     for token, bias in s.logit_bias.items():
         _token("logit_bias", token, limits)
         _number("logit_bias", bias, -100, 100)
-    for token in s.allowed_token_ids:
-        _token("allowed_token_ids", token, limits)
+    _allowed(s, limits)
     _strings("bad_words", s.bad_words)
     if s.thinking_token_budget is not None:
         _number("thinking_token_budget", s.thinking_token_budget, 0, MOST_TOKENS)
@@ -138,6 +138,21 @@ def _dry(s: Sampling) -> None:
     _number("dry_allowed_length", s.dry_allowed_length, 1, MOST_TOKENS)
     _number("dry_penalty_last_n", s.dry_penalty_last_n, -1, MOST_TOKENS)
     _strings("dry_sequence_breakers", s.dry_sequence_breakers)
+
+
+def _allowed(s: Sampling, limits: Limits) -> None:
+    """Some allowed token must be left at every step."""
+    for token in s.allowed_token_ids:
+        _token("allowed_token_ids", token, limits)
+    if not s.allowed_token_ids:
+        return
+    ends = {*s.stop_token_ids, *(() if s.ignore_eos else limits.eos_ids)}
+    if s.min_tokens > 0 and ends.issuperset(s.allowed_token_ids):
+        raise InvalidRequest.at("min_tokens", "cannot be had: all of allowed_token_ids end the answer.")
+    if s.thinking_token_budget is not None:
+        raise InvalidRequest.at(
+            "thinking_token_budget", "cannot be asked for together with allowed_token_ids: its end is written by force."
+        )
 
 
 def _strings(field: str, strings: Sequence[str]) -> None:

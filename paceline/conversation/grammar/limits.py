@@ -7,6 +7,7 @@ llguidance follows references by recursion, and a stack that is too small ends t
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ LEVELS = 2_000  # of its JSON and of all that it refers to, added up
 PROPERTIES = 1_000
 ENTRIES = 5_000  # of enumerations
 EXPANSION = 20_000  # of repetitions in repetitions
+EXACT = 2.0**53  # of bounds: beyond it doubles leave integers out
 MULTIPLES = 20_000  # sum of all multipleOf, in units of their last decimal
 
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -57,6 +59,7 @@ def check_schema(schema: Any) -> None:
         written += sum(len(pattern.encode()) for pattern in texts)
         expanded += sum(map(regex_expansion, texts))
         multiples += _units(node.get("multipleOf"))
+        _check_bounds(node)
     referred = {id(node): node for node in (schema, *(_pointed(target, schema) for target in targets))}
     levels = sum(map(_levels, referred.values()))
     for name, count, most in (
@@ -131,6 +134,35 @@ def _children(node: Any) -> Iterator[Any]:
 
 def _size(value: Any) -> int:
     return len(value) if isinstance(value, (list, Mapping)) else 0
+
+
+def _check_bounds(node: Mapping[str, Any]) -> None:
+    """llguidance computes bounds as doubles, and takes 0 for a number between 0 (excluded) and a half."""
+    least, above = _bound(node, "minimum"), _bound(node, "exclusiveMinimum")
+    most, below = _bound(node, "maximum"), _bound(node, "exclusiveMaximum")
+    if max(least, above) > EXACT or min(most, below) < -EXACT:
+        raise InvalidRequest("The schema's bounds lie beyond 2**53, where they cannot be enforced exactly.")
+    if node.get("type") == "integer":
+        return
+    one_sided = (above >= 0 and above.is_integer() and min(most, below) < above + 1) or (
+        below <= 0 and below.is_integer() and max(least, above) > below - 1
+    )
+    if one_sided:
+        name = "exclusiveMinimum" if above >= 0 else "exclusiveMaximum"
+        raise InvalidRequest(
+            f"{name} cannot be enforced where the other bound is less than 1 away: use "
+            f"{name.replace('exclusiveM', 'm')} with a number that is allowed."
+        )
+
+
+def _bound(node: Mapping[str, Any], name: str) -> float:
+    value = node.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return -math.inf if name.endswith("inimum") else math.inf
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def _units(number: Any) -> int:

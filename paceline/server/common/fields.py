@@ -34,6 +34,7 @@ class RequestBody(Lenient):
     # What objects inside the body may hold, by their path; a list on it stands for its members. "tools function": only
     # those of this type.
     options_of: ClassVar[Mapping[str, frozenset[str]]] = {}
+    formats: ClassVar[tuple[str, ...]] = ()  # those of GUIDED and FORMATS that mean something here
     model: str | None = None
 
 
@@ -50,7 +51,8 @@ OTHER_PART = object_of({"type": TEXT})  # images, and in Anthropic's API tool ca
 CONTENT = {"anyOf": [TEXT, list_of(TEXT_PART), list_of(OTHER_PART)]}
 
 GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
-FORMATS = ("response_format", "structured_outputs")  # read from the plain object
+FORMATS = ("response_format", "structured_outputs")  # like GUIDED, read from the plain object
+AnyBody = TypeVar("AnyBody", bound=BaseModel)
 
 
 async def read_request(
@@ -67,11 +69,18 @@ async def read_request(
     wait until the model is loaded."""
     body, fields = await read_body(request, model)
     refuse_unsupported(fields, unsupported, model.model_fields)
-    known = {*model.model_fields, *UNSUPPORTED, *unsupported, *GUIDED, *FORMATS, *also}
+    known = {*model.model_fields, *UNSUPPORTED, *unsupported, *model.formats, *also}
     inner, known_inner = _inner_fields(model, fields)
     note_unknown(state, request.url.path, fields, known | known_inner, inner)
     state.check_ready(may_load=streams(body))
     state.check_model(body.model)
+    return body, fields
+
+
+async def read_other(state: AppState, request: Request, model: type[AnyBody]) -> tuple[AnyBody, dict[str, Any]]:
+    """The same for a body that asks no model for anything."""
+    body, fields = await read_body(request, model)
+    note_unknown(state, request.url.path, fields, model.model_fields)
     return body, fields
 
 

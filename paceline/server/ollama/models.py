@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -13,10 +13,11 @@ from pydantic import BaseModel
 
 from paceline import __version__
 from paceline.errors import InvalidRequest
+from paceline.server.common.fields import read_request
 from paceline.server.http.errors import refuse_below
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.ollama.answer import now
-from paceline.server.ollama.schema import LINES, NamedBody, read, returns_lines
+from paceline.server.ollama.schema import LINES, NamedBody, returns_lines
 from paceline.server.state import AppState
 
 API_VERSION = "0.12.6"  # the version of Ollama whose API this is: apps ask before they use what is new
@@ -77,22 +78,22 @@ def routes(state: AppState) -> APIRouter:
 
     @router.post("/api/show", openapi_extra=body_schema(NamedBody), responses=returns(Shown))
     async def show(request: Request) -> Response:
-        await _named(state, request)
+        await _named(state, request, ("verbose", "system", "template", "options"))
         return JSONResponse({**await asyncio.to_thread(_described, state), "modified_at": started})
 
     @router.post("/api/pull", openapi_extra=body_schema(NamedBody), responses=returns_lines(Status))
     async def pull(request: Request) -> Response:
         """Of the served model there is nothing to fetch; another is a 404."""
-        return pulled(await _named(state, request))
+        return pulled(await _named(state, request, ("stream", "insecure")))
 
     for name, reason in MANAGED.items():
         refuse_below(router, f"/api/{name}", reason)
     return router
 
 
-async def _named(state: AppState, request: Request) -> dict[str, Any]:
-    """The body, if it is about the served model."""
-    body, fields = await read(state, request, NamedBody, {})
+async def _named(state: AppState, request: Request, also: Collection[str]) -> dict[str, Any]:
+    """The body, if it is about the served model. `also`: the request's other fields in Ollama's API."""
+    body, fields = await read_request(state, request, NamedBody, {}, also)
     name = body.model or body.name
     if not name:
         raise InvalidRequest.at("model", "is missing: say which model is meant.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Any
@@ -16,7 +17,7 @@ from paceline.server.common.fields import read_request, thinking_options, with_e
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long, start_stream, unless_disconnected
 from paceline.server.openai.envelope import DONE, Envelope, failed
-from paceline.server.openai.logprobs import chat_logprobs
+from paceline.server.openai.logprobs import AnswerTokens, chat_logprobs
 from paceline.server.openai.objects import ChatCompletion
 from paceline.server.openai.prompt_fields import echoed, prompt_facts, prompt_options, tells_of_prompt
 from paceline.server.openai.sampling import (
@@ -66,6 +67,7 @@ class Chat:
         effort, enabled = reasoning_asked(body, fields)
         options = thinking_options(state, effort, enabled)
         self.shows_reasoning = not excludes_reasoning(fields)
+        self.answer_tokens: defaultdict[int, AnswerTokens] = defaultdict(AnswerTokens)  # by choice
         options |= prompt_options(state, body)
         self.echo = echoed(fields["messages"]) if body.echo else ""
         self.prompt: PromptInfo | None = None
@@ -132,10 +134,11 @@ class Chat:
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in answer.calls
             ]
+        last = deltas[-1]
+        deltas = [shown for delta in deltas for shown in self._with_tokens(delta)]
         logprobs = None
         if self.body.logprobs:
             logprobs = self._logprobs(entry for delta in deltas for entry in delta.logprobs)
-        last = deltas[-1]
         ended = {"finish_reason": last.finish_reason, "stop_reason": last.stop_reason}
         choice: dict[str, Any] = {"index": last.index, "message": message, "logprobs": logprobs, **ended}
         if self.body.return_token_ids:
@@ -148,8 +151,10 @@ class Chat:
         shown = [event for event in delta.events if self.shows_reasoning or not isinstance(event, Reasoning)]
         contents = [_delta(event) for event in shown]
         chunks = [_chunk(delta.index, content) for content in contents if content is not None]
-        scores = self._logprobs(delta.logprobs) if self.body.logprobs and delta.logprobs else None
-        ids = list(delta.token_ids) if self.body.return_token_ids else []
+        told = self._with_tokens(delta)
+        entries = [entry for each in told for entry in each.logprobs]
+        scores = self._logprobs(entries) if self.body.logprobs and entries else None
+        ids = [token for each in told for token in each.token_ids] if self.body.return_token_ids else []
         tells = scores is not None or bool(ids)
         if delta.finish_reason is not None or (tells and not chunks):
             chunks.append(_chunk(delta.index, {}))  # the end, or tokens whose text is still to come
@@ -161,6 +166,10 @@ class Chat:
             chunks[-1]["finish_reason"] = delta.finish_reason
             chunks[-1]["stop_reason"] = delta.stop_reason
         return chunks
+
+    def _with_tokens(self, delta: ChatDelta) -> list[ChatDelta]:
+        """The deltas whose tokens are told now: reasoning that is not returned shows in no token either."""
+        return [delta] if self.shows_reasoning else self.answer_tokens[delta.index].of(delta)
 
     def _logprobs(self, entries: Iterable[TokenLogprob]) -> dict[str, Any]:
         as_ids = bool(self.body.return_tokens_as_token_ids)

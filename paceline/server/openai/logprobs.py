@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from paceline.conversation.parsing.events import Reasoning
+from paceline.server.common.chat_run import ChatDelta
 from paceline.server.state import Tokenizer
 from paceline.types import TokenLogprob
 
@@ -41,6 +43,28 @@ def chat_logprobs(tokenizer: Tokenizer, entries: Iterable[TokenLogprob], *, as_i
         ],
         "refusal": None,
     }
+
+
+class AnswerTokens:
+    """Which deltas have tokens of a choice's answer, and not of its reasoning or of the marks around that. A token
+    whose text is still to come belongs to what comes next."""
+
+    def __init__(self) -> None:
+        self._reasoning = False
+        self._undecided: list[ChatDelta] = []
+
+    def of(self, delta: ChatDelta) -> list[ChatDelta]:
+        """Those that are known to be now that this one has come."""
+        if any(isinstance(event, Reasoning) for event in delta.events):
+            self._reasoning, self._undecided = isinstance(delta.events[-1], Reasoning), []
+            return []
+        if delta.events:
+            self._reasoning = False
+        elif self._reasoning:
+            return []
+        found = [*self._undecided, delta]
+        self._undecided = [] if delta.events or delta.finish_reason is not None else found
+        return [] if self._undecided else found
 
 
 class CompletionLogprobs:

@@ -10,9 +10,8 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import Lenient
+from paceline.server.common.fields import Lenient, read_other
 from paceline.server.http.auth import check_admin
-from paceline.server.http.body import read_body
 from paceline.server.http.openapi import body_schema
 from paceline.server.state import AppState
 
@@ -37,7 +36,7 @@ def routes(state: AppState) -> APIRouter:
     @router.post("/v1/load_lora_adapter", openapi_extra=body_schema(LoadLoraBody), response_class=PlainTextResponse)
     async def load_lora_adapter(request: Request) -> Response:
         check_admin(request)
-        body, _ = await read_body(request, LoadLoraBody)
+        body, _ = await read_other(state, request, LoadLoraBody)
         state.check_ready()
         folder = Path(body.lora_path)
         if not folder.is_absolute():
@@ -48,7 +47,7 @@ def routes(state: AppState) -> APIRouter:
     @router.post("/v1/unload_lora_adapter", openapi_extra=body_schema(UnloadLoraBody), response_class=PlainTextResponse)
     async def unload_lora_adapter(request: Request) -> Response:
         check_admin(request)
-        body, _ = await read_body(request, UnloadLoraBody)
+        body, _ = await read_other(state, request, UnloadLoraBody)
         state.check_ready()
         await state.backend.unload_lora(body.lora_name)
         return PlainTextResponse(removed(body.lora_name))

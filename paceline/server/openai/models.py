@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from paceline import generation_config
 from paceline.errors import InvalidRequest
 from paceline.server.common.fields import Many, RequestBody, read_request
-from paceline.server.http.body import read_body
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.http.response import encode_long
 from paceline.server.openai.prompt_fields import prompt_options
@@ -98,9 +97,7 @@ def routes(state: AppState) -> APIRouter:
 
     @router.post("/detokenize", openapi_extra=body_schema(DetokenizeBody), responses=returns(Text))
     async def detokenize(request: Request) -> Response:
-        body, _ = await read_body(request, DetokenizeBody)
-        state.check_ready()
-        state.check_model(body.model)
+        body, _ = await read_request(state, request, DetokenizeBody, {})
         return Response(await asyncio.to_thread(_detokenized, state, body), media_type="application/json")
 
     return router

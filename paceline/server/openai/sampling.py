@@ -31,10 +31,11 @@ def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
         raise InvalidRequest.at("top_logprobs", "needs logprobs: true.")
     max_tokens = token_limit(body)
     # These fields go by another name in the engine: checked here, so that the client reads the name it wrote.
-    _check_n_predict(body, state)
     if body.max_completion_tokens is not None:
         max_tokens = body.max_completion_tokens
         _within(max_tokens, 1, state.backend.context_length, "max_completion_tokens")
+    else:
+        _check_n_predict(body, state)
     if body.top_logprobs is not None:
         _within(body.top_logprobs, 0, state.settings.max_logprobs, "top_logprobs")
     logprobs = (body.top_logprobs or 0) if body.logprobs else None
@@ -43,7 +44,7 @@ def chat_sampling(body: ChatBody, state: AppState) -> Sampling:
 
 def completion_sampling(body: CompletionBody, state: AppState) -> Sampling:
     max_tokens = token_limit(body, DEFAULT_COMPLETION_TOKENS)
-    _check_n_predict(body, state)
+    _check_n_predict(body, state, 0 if body.echo else 1)
     if max_tokens == 0 and not body.echo:
         raise InvalidRequest.at(
             "max_tokens", ": 0 asks for nothing; only with echo (scoring the prompt) does it make sense."
@@ -79,9 +80,9 @@ def _sampling(body: SamplingFields, state: AppState, **more: Any) -> Sampling:
     return state.backend.sampling(**given)
 
 
-def _check_n_predict(body: SamplingFields, state: AppState) -> None:
-    if body.n_predict is not None and body.n_predict > state.backend.context_length:
-        _within(body.n_predict, -1, state.backend.context_length, "n_predict")
+def _check_n_predict(body: SamplingFields, state: AppState, least: int = 1) -> None:
+    if body.max_tokens is None and body.n_predict not in (None, -1):
+        _within(body.n_predict, least, state.backend.context_length, "n_predict")
 
 
 def _within(value: int, low: int, high: int, field: str) -> None:

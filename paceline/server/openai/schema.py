@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from paceline.conversation.template import RESERVED_TEMPLATE_OPTIONS
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import CONTENT, Lenient, Many, Priority, RequestBody
+from paceline.server.common.fields import CONTENT, FORMATS, GUIDED, Lenient, Many, Priority, RequestBody
 from paceline.server.common.refused_fields import NOTHING
 from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.http.openapi import TEXT, list_of, object_of
@@ -84,6 +84,7 @@ FORMAT_OPTIONS = frozenset({"type", "name", "schema", "strict", "description"})
 class SamplingFields(RequestBody):
     """What /v1/chat/completions and /v1/completions have in common."""
 
+    formats = (*GUIDED, *FORMATS)
     options_of: ClassVar[Mapping[str, frozenset[str]]] = {
         "response_format": FORMAT_OPTIONS | {"json_schema"},
         "response_format.json_schema": FORMAT_OPTIONS,

@@ -14,8 +14,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from paceline.errors import InvalidRequest, SettingsError
-from paceline.server.common.fields import Lenient, refuse_unsupported
-from paceline.server.http.body import read_body
+from paceline.server.common.fields import Lenient, read_other, refuse_unsupported
 from paceline.server.http.errors import NotFound
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import TEXT, Answers, body_schema, object_of, returns
@@ -114,7 +113,7 @@ def routes(state: AppState) -> APIRouter:
 
     router = APIRouter(lifespan=running)
     _add_files(router, files, batches)
-    _add_batches(router, files, batches)
+    _add_batches(state, router, files, batches)
     return router
 
 
@@ -156,7 +155,7 @@ def _add_files(router: APIRouter, files: FileStore, batches: Batches) -> None:
         return JSONResponse({"id": file.id, "object": "file", "deleted": True})
 
 
-def _add_batches(router: APIRouter, files: FileStore, batches: Batches) -> None:
+def _add_batches(state: AppState, router: APIRouter, files: FileStore, batches: Batches) -> None:
     def find(id: str) -> Job:
         job = batches.jobs.get(id)
         if job is None or job.owner != current().owner:
@@ -165,7 +164,7 @@ def _add_batches(router: APIRouter, files: FileStore, batches: Batches) -> None:
 
     @router.post("/v1/batches", openapi_extra=body_schema(BatchBody), responses=returns(BatchObject))
     async def create_batch(request: Request) -> Response:
-        body, fields = await read_body(request, BatchBody)
+        body, fields = await read_other(state, request, BatchBody)
         refuse_unsupported(fields, UNSUPPORTED_IN_BATCHES)
         if body.endpoint not in ENDPOINTS:
             raise InvalidRequest.at("endpoint", f"is {body.endpoint!r}; it must be one of {', '.join(ENDPOINTS)}.")

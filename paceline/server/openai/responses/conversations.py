@@ -13,13 +13,13 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import Lenient
-from paceline.server.http.body import read_body
+from paceline.server.common.fields import Lenient, read_other
 from paceline.server.http.errors import NotFound
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.openai.objects import ItemList
 from paceline.server.openai.responses.input import Find, input_items, new_id
 from paceline.server.openai.responses.store import AskedPage, Item, Segment, page
+from paceline.server.state import AppState
 
 MOST_CONVERSATIONS = 1024
 MOST_BYTES = 64 << 20
@@ -135,7 +135,7 @@ class DeletedConversation(BaseModel):
     deleted: Literal[True]
 
 
-def add_routes(router: APIRouter, conversations: Conversations, find_item: Find) -> None:
+def add_routes(state: AppState, router: APIRouter, conversations: Conversations, find_item: Find) -> None:
     def read_items(given: Sequence[Any] | None) -> Segment:
         if given is not None and len(given) > MOST_ITEMS:
             raise InvalidRequest.at("items", f"has {len(given)} items; at most {MOST_ITEMS} are taken at once.")
@@ -149,7 +149,7 @@ def add_routes(router: APIRouter, conversations: Conversations, find_item: Find)
         "/v1/conversations", openapi_extra=body_schema(ConversationBody), responses=returns(ConversationObject)
     )
     async def create_conversation(request: Request) -> Response:
-        body, _ = await read_body(request, ConversationBody)
+        body, _ = await read_other(state, request, ConversationBody)
         first = read_items(body.items)
         made = ConversationItems(metadata=body.metadata or {}, segments=(first,) if first.items else ())
         conversations.put(made)
@@ -165,7 +165,7 @@ def add_routes(router: APIRouter, conversations: Conversations, find_item: Find)
         responses=returns(ConversationObject),
     )
     async def update_conversation(request: Request, conversation_id: str) -> Response:
-        body, _ = await read_body(request, MetadataBody)
+        body, _ = await read_other(state, request, MetadataBody)
         found = conversations.find(conversation_id)
         found.metadata = body.metadata
         return JSONResponse(found.described())
@@ -184,7 +184,7 @@ def add_routes(router: APIRouter, conversations: Conversations, find_item: Find)
         "/v1/conversations/{conversation_id}/items", openapi_extra=body_schema(ItemsBody), responses=returns(ItemList)
     )
     async def create_conversation_items(request: Request, conversation_id: str) -> Response:
-        body, _ = await read_body(request, ItemsBody)
+        body, _ = await read_other(state, request, ItemsBody)
         found = conversations.find(conversation_id)
         if not body.items:
             raise InvalidRequest.at("items", "must have at least one item.")

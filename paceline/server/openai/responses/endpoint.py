@@ -80,6 +80,8 @@ class ResponsesApi:
             raise InvalidRequest.at("background", "needs store: its response is read later.")
         if body.previous_response_id is not None:
             previous = self.store.get(body.previous_response_id)
+            if previous is None and body.previous_response_id in self.running:
+                raise InvalidRequest.at("previous_response_id", "is of a response that still runs: wait for its end.")
             if previous is None:
                 raise NotStored(body.previous_response_id, "previous_response_id", "previous_response_not_found")
         return ResponseRun(self, body, fields, previous, talk)
@@ -140,7 +142,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         if stream:
             events = api.background.log(response_id).read(0 if starting_after is None else starting_after + 1)
             return await start_stream(request.receive, events, failed=failed, keep_alive=state.keep_alive)
-        return JSONResponse(found.snapshot("in_progress") if isinstance(found, ResponseRun) else dict(found.response))
+        return JSONResponse(found.so_far() if isinstance(found, ResponseRun) else dict(found.response))
 
     @router.delete("/v1/responses/{response_id}", responses=returns(DeletedResponse))
     async def delete_response(response_id: str) -> Response:
@@ -158,7 +160,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         running = api.running.get(response_id)
         if running is not None:
             running.cancel()
-            return JSONResponse(running.snapshot("cancelled"))
+            return JSONResponse(running.so_far())
         kept = api.store.find(response_id)
         if kept.response["status"] != "cancelled":
             raise InvalidRequest(f"The response {response_id} is {kept.response['status']}: nothing is left to cancel.")
@@ -168,7 +170,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     async def list_input_items(response_id: str, page: AskedPage) -> Response:
         return page.of(api.find(response_id).input)
 
-    add_routes(router, api.conversations, api.store.item)
+    add_routes(state, router, api.conversations, api.store.item)
     return router
 
 
@@ -275,7 +277,8 @@ class ResponseRun:
                     if made := output.push(delta):
                         yield self._written(made)
                     if delta.finish_reason is not None:
-                        self.status = "incomplete" if delta.finish_reason == "length" else "completed"
+                        done = "incomplete" if delta.finish_reason == "length" else "completed"
+                        self.status = "cancelled" if self.cancelled else done
                         break
         except Exception as error:
             given_up = self.cancelled and isinstance(error, EngineUnavailable | Cancelled)
@@ -337,6 +340,10 @@ class ResponseRun:
             logger.warning("responses: %s is too large to be kept", self.id)
 
     # -- telling
+
+    def so_far(self) -> dict[str, Any]:
+        """While it runs. The sequence of a cancelled one leaves a moment later."""
+        return self.snapshot("cancelled" if self.cancelled else "in_progress")
 
     def snapshot(self, status: str) -> dict[str, Any]:
         body = self.body

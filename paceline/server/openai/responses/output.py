@@ -14,7 +14,7 @@ from paceline.server.common.chat_run import ChatDelta
 from paceline.server.common.conversation import sealed
 from paceline.server.http.errors import error_object, status_of
 from paceline.server.http.response import named_events
-from paceline.server.openai.logprobs import chat_logprobs
+from paceline.server.openai.logprobs import AnswerTokens, chat_logprobs
 from paceline.server.openai.responses.input import OUR_MARK, new_id
 from paceline.server.openai.responses.tools import INPUT, Called
 from paceline.server.state import Tokenizer
@@ -47,7 +47,8 @@ class Output:
         self._item: dict[str, Any] | None = None  # being written
         self._texts: list[str] = []  # of that item
         self._scores: list[dict[str, Any]] = []  # of that item's tokens
-        self._logprobs: list[TokenLogprob] = []  # of tokens whose text is still to come
+        self._tokens = AnswerTokens()
+        self._logprobs: list[TokenLogprob] = []  # of the answer's tokens whose text is still to come
 
     def event(self, type: str, **fields: Any) -> Event:
         """Numbered in the order in which they are made, and they must be sent in that order."""
@@ -57,7 +58,7 @@ class Output:
     def push(self, delta: ChatDelta) -> list[Event]:
         """The delta's events."""
         events: list[Event] = []
-        self._logprobs += delta.logprobs
+        self._logprobs += [entry for each in self._tokens.of(delta) for entry in each.logprobs]
         last_content = max((i for i, event in enumerate(delta.events) if isinstance(event, Content)), default=None)
         for index, event in enumerate(delta.events):
             match event:
