@@ -109,3 +109,12 @@ def test_more_values_than_any_request_has_are_refused_before_they_are_made(body:
 def test_half_of_an_escaped_pair_is_no_text(body: bytes) -> None:
     with pytest.raises(ValueError, match="unpaired"):
         bounded_json.loads(body)
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("body", [b'{"a": "\xed\xa0\x80"}', b'{"\xed\xbf\xbf": 1}', b'["\xff"]'])
+def test_bytes_that_are_no_text_are_refused(body: bytes, long: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if long:
+        monkeypatch.setattr(bounded_json, "DIRECT", 0)
+    with pytest.raises(ValueError, match="utf-8"):
+        bounded_json.loads(body)

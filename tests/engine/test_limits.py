@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,6 +140,32 @@ def test_no_more_log_probabilities_are_given_than_there_are_tokens() -> None:
     validate(Sampling(logprobs=3), small)
     with pytest.raises(InvalidRequest):
         validate(Sampling(logprobs=4), small)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"min_tokens": 3, "stop_token_ids": (1, 2)}, "min_tokens"),
+        ({"min_tokens": 3, "stop_token_ids": (1,)}, None),
+        ({"stop_token_ids": (1, 2)}, None),
+        ({"thinking_token_budget": 3}, "thinking_token_budget"),
+    ],
+)
+def test_some_allowed_token_is_left_at_every_step(fields: dict[str, Any], named: str | None) -> None:
+    sampling = Sampling(allowed_token_ids=(1, 2), **fields)
+    if named is None:
+        validate(sampling, LIMITS)
+        return
+    with pytest.raises(InvalidRequest) as caught:
+        validate(sampling, LIMITS)
+    assert caught.value.field == named
+
+
+def test_tokens_that_end_the_models_answers_are_no_tokens_to_go_on_with() -> None:
+    limits = replace(LIMITS, eos_ids=frozenset({2}))
+    with pytest.raises(InvalidRequest, match="min_tokens"):
+        validate(Sampling(allowed_token_ids=(2,), min_tokens=1), limits)
+    validate(Sampling(allowed_token_ids=(2,), min_tokens=1, ignore_eos=True), limits)
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])

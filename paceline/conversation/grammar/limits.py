@@ -140,7 +140,7 @@ def _check_bounds(node: Mapping[str, Any]) -> None:
     """llguidance computes bounds as doubles, and takes 0 for a number between 0 (excluded) and a half."""
     least, above = _bound(node, "minimum"), _bound(node, "exclusiveMinimum")
     most, below = _bound(node, "maximum"), _bound(node, "exclusiveMaximum")
-    if max(least, above) > EXACT or min(most, below) < -EXACT:
+    if max(least, above) >= EXACT or min(most, below) <= -EXACT:
         raise InvalidRequest("The schema's bounds lie beyond 2**53, where they cannot be enforced exactly.")
     if node.get("type") == "integer":
         return
@@ -162,7 +162,7 @@ def _bound(node: Mapping[str, Any], name: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _units(number: Any) -> int:

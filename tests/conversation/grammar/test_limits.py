@@ -257,3 +257,35 @@ def test_a_grammar_that_cannot_be_enforced(grammars: Grammars, grammar: str, nam
 )
 def test_repetitions_are_counted(pattern: str, expanded: int) -> None:
     assert limits.regex_expansion(pattern) == expanded
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"exclusiveMinimum": 0, "maximum": 0.5},
+        {"exclusiveMinimum": 1, "exclusiveMaximum": 1.01},
+        {"exclusiveMaximum": 0, "minimum": -0.01},
+        {"exclusiveMaximum": -1, "minimum": -1.5},
+        {"type": "integer", "minimum": 2**53 + 1, "maximum": 2**53 + 3},
+        {"type": "integer", "minimum": 10**400},
+        {"maximum": -(2**60)},
+    ],
+)
+def test_bounds_that_are_not_enforced_are_refused(grammars: Grammars, bounds: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match="cannot be enforced"):
+        grammars.compile(GrammarSpec.json_schema({"properties": {"a": {"type": "number", **bounds}}}))
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"exclusiveMinimum": 0, "maximum": 1},
+        {"exclusiveMinimum": 0.5, "maximum": 0.6},
+        {"minimum": 0, "exclusiveMaximum": 0.5},
+        {"exclusiveMinimum": 0},
+        {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+        {"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 2},
+    ],
+)
+def test_other_bounds_work(grammars: Grammars, bounds: dict[str, Any]) -> None:
+    grammars.compile(GrammarSpec.json_schema({"properties": {"a": {"type": "number", **bounds}}}))

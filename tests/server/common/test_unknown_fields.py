@@ -50,6 +50,23 @@ def test_an_unknown_field_is_named_in_a_header_and_in_the_log_once(
     assert HEADER not in http.post(path, json=PATHS[path]).headers
 
 
+@pytest.mark.parametrize(
+    ("path", "fields", "named"),
+    [
+        ("/v1/messages", {**PATHS["/v1/messages"], "structured_outputs": {"choice": ["a"]}}, "structured_outputs"),
+        ("/v1/embeddings", {**PATHS["/v1/embeddings"], "guided_choice": ["a"]}, "guided_choice"),
+        ("/detokenize", {"tokens": [71], "invented_by_nobody": 1}, "invented_by_nobody"),
+        ("/v1/conversations", {"invented_by_nobody": 1}, "invented_by_nobody"),
+    ],
+)
+def test_no_endpoint_passes_over_what_it_does_not_know(
+    http: httpx.Client, strict: httpx.Client, path: str, fields: dict[str, Any], named: str
+) -> None:
+    assert http.post(path, json=fields).headers[HEADER].startswith(named)
+    answer = strict.post(path, json=fields)
+    assert answer.status_code == 400 and named in answer.text
+
+
 def test_the_nearest_known_name_is_suggested(http: httpx.Client) -> None:
     told = post_chat(http, max_tokns=5, temprature=0).headers[HEADER]
     assert told == "max_tokns (did you mean max_tokens?), temprature (did you mean temperature?)"

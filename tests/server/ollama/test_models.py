@@ -52,6 +52,12 @@ def test_a_shown_model_says_what_it_can_do(
     refused(http.post("/api/show", json={}), 400, "model")
 
 
+def test_other_fields_of_ollamas_requests_are_known(http: httpx.Client) -> None:
+    for path, fields in (("pull", {"stream": False, "insecure": True}), ("show", {"verbose": True, "options": {}})):
+        answer = http.post(f"/api/{path}", json={"model": "fake/model", **fields})
+        assert answer.status_code == 200 and "x-paceline-ignored-fields" not in answer.headers
+
+
 def test_the_served_model_is_pulled_at_once_and_no_other_is(http: httpx.Client) -> None:
     assert lines(http.post("/api/pull", json={"model": "fake/model"})) == [{"status": "success"}]
     assert http.post("/api/pull", json={"name": "fake/model", "stream": False}).json() == {"status": "success"}

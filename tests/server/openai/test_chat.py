@@ -325,6 +325,7 @@ def test_what_is_not_built_yet_is_refused_by_name(http: httpx.Client, field: str
         ({"repetition_penalty": 1.1, "repeat_penalty": 1.2}, "repeat_penalty"),
         ({"repeat_penalty": 1.2, "repeat_last_n": 64}, "repeat_last_n"),
         ({"n_predict": -2}, "n_predict"),
+        ({"n_predict": 0}, "n_predict"),
         ({"grammar": 5}, "grammar"),
         ({"prompt_logprobs": 1000}, "prompt_logprobs"),
         ({"prediction": {"type": "other", "content": ""}}, "prediction.type"),

@@ -5,7 +5,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.server.openai.logprobs import CompletionLogprobs, chat_logprobs, token_label
+from paceline.conversation.parsing.events import Content, Reasoning
+from paceline.server.common.chat_run import ChatDelta
+from paceline.server.openai.logprobs import AnswerTokens, CompletionLogprobs, chat_logprobs, token_label
 from paceline.types import TokenLogprob
 from tests.server.fake_service import END, ByteTokenizer
 
@@ -17,6 +19,20 @@ class Twins(ByteTokenizer):
 
     def token_bytes(self, token_id: int) -> bytes:
         return b"a" if token_id in (1, 2) else super().token_bytes(token_id)
+
+
+def test_tokens_of_reasoning_and_of_its_marks_are_not_the_answers() -> None:
+    deltas = [
+        ChatDelta(0, token_ids=(1,)),  # the mark that begins it
+        ChatDelta(0, (Reasoning("hm"),), token_ids=(2,)),
+        ChatDelta(0, token_ids=(3,)),  # the mark that ends it
+        ChatDelta(0, (Content("S"),), token_ids=(4,)),
+        ChatDelta(0, token_ids=(5,)),  # a part of a character
+        ChatDelta(0, (Content("é"),), token_ids=(6,)),
+        ChatDelta(0, token_ids=(7,), finish_reason="stop"),
+    ]
+    tokens = AnswerTokens()
+    assert [[each.token_ids[0] for each in tokens.of(delta)] for delta in deltas] == [[], [], [], [4], [], [5, 6], [7]]
 
 
 def test_a_label_is_text_or_bytes() -> None:

@@ -112,6 +112,18 @@ def test_reasoning_may_be_left_out(http: httpx.Client, format: None, says: Any) 
         assert not any("reasoning_content" in delta for delta in deltas)
 
 
+def test_reasoning_that_is_left_out_shows_in_no_token(http: httpx.Client, format: None, says: Any) -> None:
+    says("<think>hm</think>So.")
+    fields = {"include_reasoning": False, "logprobs": True, "return_token_ids": True}
+    [choice] = post_chat(http, **fields).json()["choices"]
+    said = [entry["token"] for entry in choice["logprobs"]["content"]]
+    assert "".join(said).startswith("So.") and len(said) == len(choice["token_ids"])
+    chunks = [chunk["choices"][0] for chunk in events(post_chat(http, stream=True, **fields))]
+    streamed = [entry["token"] for chunk in chunks if chunk["logprobs"] for entry in chunk["logprobs"]["content"]]
+    assert streamed == said
+    assert [token for chunk in chunks for token in chunk.get("token_ids", [])] == choice["token_ids"]
+
+
 @pytest.mark.parametrize(
     ("fields", "budget"),
     [

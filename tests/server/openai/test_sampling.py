@@ -190,6 +190,7 @@ def test_thinking_is_told_apart_from_the_answer(engine_http: httpx.Client) -> No
         ({"thinking_token_budget": 5, "reasoning": {"max_tokens": 6}}, "reasoning.max_tokens"),
         ({"response_format": {"type": "json_object"}, "guided_regex": "a"}, "guided_regex"),
         ({"response_format": {"type": "json_object"}, "min_tokens": 3}, "min_tokens"),
+        ({"response_format": {"type": "json_object"}, "bad_words": ["name"]}, "bad_words"),
         ({"structured_outputs": {"invented": 1}}, "structured_outputs.invented"),
         ({"reasoning_effort": "much"}, "reasoning_effort"),
     ],

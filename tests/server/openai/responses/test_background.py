@@ -52,6 +52,22 @@ def test_a_background_response_is_cancelled(http: httpx.Client, client: openai.O
     assert service.idle.wait(WAIT)
 
 
+def test_a_cancelled_response_is_cancelled_at_once(http: httpx.Client, client: openai.OpenAI) -> None:
+    for _ in range(5):
+        id = respond(http, "!hang 2", background=True).json()["id"]
+        assert client.responses.cancel(id).status == "cancelled"
+        assert client.responses.retrieve(id).status == "cancelled"
+
+
+def test_a_response_that_still_runs_cannot_be_gone_on_from(http: httpx.Client, service: FakeService) -> None:
+    id = respond(http, "!hang 2", background=True).json()["id"]
+    assert service.hanging.wait(WAIT)
+    refused(respond(http, previous_response_id=id), 400, "previous_response_id", "still runs")
+    service.release()
+    ended(http, id)
+    assert respond(http, previous_response_id=id).status_code == 200
+
+
 def test_a_background_response_that_fails_keeps_its_error(http: httpx.Client) -> None:
     for text, words in (("!fail 2", "the sampler broke"), ("!refuse-queue_full 0", "not now"), ("!crash", "log")):
         done = ended(http, respond(http, text, background=True).json()["id"])
