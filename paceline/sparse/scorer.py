@@ -28,14 +28,14 @@ from paceline.models.adapter import Adapted
 
 LOOK_AHEAD = 8
 OBSERVED = 32  # last tokens of the prompt whose attention counts too
-TOGETHER = 8  # of those, in a forward pass
 POOL = 13  # tokens over which scores are smoothed
 
 
 @dataclass(slots=True)
 class AttentionScores:
     """The attention of each token of a forward pass over the prompt: called with every layer's queries and keys, it
-    keeps the maximum. One token after another, because many at once would take memory for each."""
+    keeps the maximum. One token after another, because many at once would take memory for each; all in the same shape,
+    because a GPU pays for new ones."""
 
     prompt: int
     first: int  # the first token's position
@@ -47,13 +47,13 @@ class AttentionScores:
         self.most = found if self.most is None else mx.maximum(self.most, found)
 
     def _attention(self, queries: mx.array, keys: mx.array, place: int, scale: float) -> mx.array:
-        seen = min(self.first + place + 1, self.prompt)
         heads, size = queries.shape
         kv_heads = keys.shape[0]
         grouped = queries.reshape(kv_heads, heads // kv_heads, size)
-        weights = (grouped @ keys[:, :seen].swapaxes(1, 2)).astype(mx.float32) * scale
-        probabilities = mx.softmax(weights.reshape(heads, seen), axis=-1)
-        return mx.pad(mx.max(smooth(probabilities), axis=0), (0, self.prompt - seen))
+        weights = (grouped @ keys[:, : self.prompt].swapaxes(1, 2)).astype(mx.float32) * scale
+        seen = mx.arange(self.prompt) <= self.first + place
+        probabilities = mx.softmax(mx.where(seen, weights, -mx.inf).reshape(heads, self.prompt), axis=-1)
+        return mx.max(smooth(probabilities), axis=0)
 
 
 def smooth(probabilities: mx.array) -> mx.array:
@@ -95,7 +95,7 @@ class PromptScorer:
         self.batch.near = draft.window
         self.done = self.restored = 0
         self._observed = max(len(self.tokens) - OBSERVED, 0)  # where the last tokens begin
-        self._last: list[mx.array] = []  # their scores
+        self._last: list[mx.array] = []  # their scores, once they are read
         self._scores: Any = None
         self._root = None if salt is None or draft.cache is None else hashlib.sha256(salt.encode()).hexdigest()[:32]
         self._restore()
@@ -116,14 +116,14 @@ class PromptScorer:
                 end = min(stop, ahead[0])
                 self._forward(mx.array(self.tokens[None, self.done : end]))
             else:
-                end = min(stop, self.done + TOGETHER)
+                end = len(self.tokens)  # in one pass, whatever is left of the chunk
                 self.batch.near = None
                 logits = self._observe(mx.array(self.tokens[None, self.done : end]), self._last)
             self.done = end
             if ahead and end == ahead[0]:
                 self._publish()
         if self.left:
-            waits = [*self.batch.arrays(), *self._last]
+            waits = self.batch.arrays()
         else:
             self._scores = self._look_ahead(logits)
             waits = [self._scores]

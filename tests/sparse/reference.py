@@ -108,11 +108,8 @@ def scores(model: Any, prompt: Sequence[int], look_ahead: int, observed: int, po
         for layer, attention in held:
             layer.self_attn = attention
     side, count = pool // 2, len(prompt)
-    most = np.zeros((observed + look_ahead, count))
-    for token, of_heads in enumerate(found.swapaxes(0, 1)):
-        seen = min(count - observed + token + 1, count)
-        for place in range(seen):
-            most[token, place] = of_heads[:, max(place - side, 0) : min(place + side + 1, seen)].mean(-1).max()
+    smooth = np.stack([found[..., max(place - side, 0) : place + side + 1].mean(-1) for place in range(count)], axis=-1)
+    most = smooth.max(0)  # (tokens, n)
     larger: NDArray[np.float64] = np.maximum(most[:observed].mean(0), most[observed:].mean(0))
     return larger
 
