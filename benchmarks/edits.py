@@ -1,8 +1,9 @@
 """Prompts of `python -m benchmarks speculate --trace`: a file to write again with small changes, or prose.
 
 The file is the beginning of a module of Python's own library, of 2,000 tokens. The answer has begun already, so that a
-small model knows what to do: it goes on copying, which is what agents do most of the time. The prompts of one run share
-their file, and each has another part of it to write. The other trace has nothing to copy.
+small model knows what to do: it goes on copying, which is what agents do most of the time. The words of `edit` are the
+model's own, those of `rewrite` the changed file's. The prompts of one run share a file, and each has another part of
+it to write. The other trace has nothing to copy.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from paceline.errors import LoadError
 
-Trace = Literal["edit", "prose"]
+Trace = Literal["edit", "rewrite", "prose"]
 Encode = Callable[[str], list[int]]
 # Modules of Python's own library, and a name in each that the edit changes.
 FILES = (
@@ -46,8 +47,8 @@ SUBJECTS = (
 )
 
 
-def edit_prompts(encode: Encode, count: int, seed: int) -> list[tuple[int, ...]]:
-    """A file, and the beginning of the same file with one name changed."""
+def edit(encode: Encode, seed: int) -> tuple[list[int], list[int]]:
+    """A file with an order to write it again, and the same file with one name changed."""
     module, old, new = FILES[seed % len(FILES)]
     lines = inspect.getsource(importlib.import_module(module)).splitlines(keepends=True)
     while len(encode("".join(lines))) > FILE_TOKENS:
@@ -55,6 +56,12 @@ def edit_prompts(encode: Encode, count: int, seed: int) -> list[tuple[int, ...]]
     text = "".join(lines)
     changed = encode(text.replace(old, new))
     asked = encode(f"{text}\n# The same file once more, with {old} renamed to {new}:\n\n")
+    return asked, changed
+
+
+def edit_prompts(encode: Encode, count: int, seed: int) -> list[tuple[int, ...]]:
+    """A file, and the beginning of the same file with one name changed."""
+    asked, changed = edit(encode, seed)
     return [(*asked, *changed[: STARTED + place * APART]) for place in range(count)]
 
 
@@ -73,7 +80,7 @@ def prose_prompt(encode: Encode, seed: int) -> tuple[int, ...]:
 
 
 def prompts(trace: Trace, encode: Encode, count: int, seed: int) -> list[tuple[int, ...]]:
-    if trace == "edit":
+    if trace != "prose":
         return edit_prompts(encode, count, seed)
     return [prose_prompt(encode, 31 * seed + place) for place in range(count)]
 

@@ -25,15 +25,15 @@ def speculate(
         ),
     ] = None,
     trace: Annotated[
-        Literal["random", "edit", "prose", "json", "beside"],
+        Literal["random", "edit", "rewrite", "prose", "json", "beside"],
         option(
             "Load",
-            "random|edit|prose|json|beside",
-            "Random tokens for the MTP head; for prompt lookup a file to rewrite, or prose; for grammars answers with "
-            "a schema, or free streams beside one such answer.",
+            "random|edit|rewrite|prose|json|beside",
+            "Random tokens for the MTP head; for prompt lookup a file to rewrite, in the model's own words or the "
+            "file's, or prose; for grammars answers with a schema, or free streams beside one such answer.",
         ),
     ] = "random",
-    draft_model: Annotated[str | None, option("Load", "MODEL", "Drafts, with trace prose or edit.")] = None,
+    draft_model: Annotated[str | None, option("Load", "MODEL", "Drafts, with trace prose, edit or rewrite.")] = None,
     depths: Annotated[str | None, option("Load", "N,N,...", "Fixed depths, beside off and auto.")] = None,
     prompt_tokens: Annotated[int, option("Load", "N", "Tokens of each prompt of trace random.", min=2)] = 32,
     output_tokens: Annotated[int, option("Load", "N", "Tokens generated in each turn; not with json.", min=16)] = 64,
@@ -47,7 +47,7 @@ def speculate(
     Prompts are random tokens, and the MTP head drafts; with --trace they are text, and prompt lookup drafts, or what a
     grammar forces. Shapes of random weights whose head agrees with the model about 0.7 of the time: hybrid-120m (CPU,
     takes a while), qwen3.5-4b (a GPU). For edit they get weights that copy, for json and beside weights that write
-    JSON.
+    JSON. With rewrite the model computes, and says what the changed file says.
     """
     from paceline import platform
 
@@ -92,13 +92,16 @@ def speculate(
 def _bench(model: str, trace: str, draft_model: str | None, layout: str, compile: bool) -> Bench:
     from benchmarks import speculate as bench
     from benchmarks.models import Bench
+    from benchmarks.rewrite import RewriteBench
     from benchmarks.structured import StructuredBench
     from paceline.bench.wire import BenchError
 
+    if trace == "rewrite":
+        return RewriteBench(model, "rewrite", layout, compile, draft_model)
     if trace in ("edit", "prose"):
         return bench.TextBench(model, "edit" if trace == "edit" else "prose", layout, compile, draft_model)
     if draft_model is not None:
-        raise BenchError(f"--draft-model drafts text: it goes with --trace prose or edit, not {trace}.")
+        raise BenchError(f"--draft-model drafts text: it goes with --trace prose, edit or rewrite, not {trace}.")
     if trace == "random":
         return Bench(model, layout, compile=compile, methods=("mtp",))
     return StructuredBench(model, layout, compile)

@@ -106,6 +106,8 @@ class Trace:
 class Bench:
     """One model, one engine thread that owns it; the bare loop runs on the same thread, between the engine's runs."""
 
+    runner_type: type[Runner] = Runner
+
     def __init__(
         self,
         source: str,
@@ -151,7 +153,7 @@ class Bench:
         traces = self._steps(grouping) and self.compile
         self.watch(f"layout and steps are {'checked' if self.checks else 'taken unchecked'}")
         draft_model = self._draft_model()
-        self.runner = Runner(self.model, grouping, traces=traces, draft_model=draft_model)
+        self.runner = self.runner_type(self.model, grouping, traces=traces, draft_model=draft_model)
         if draft_model is not None:
             self.scheduler.draft_lengths.method = draft_model.method
         proposers = self._host_proposers()

@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 from benchmarks import shapes
 from benchmarks.cli import app
+from benchmarks.rewrite import RewriteBench
 from benchmarks.speculate import Measured, Mode, TextBench, compare, in_turns
 from paceline.bench.wire import BenchError
 
@@ -29,7 +30,7 @@ def test_modes_run_in_turns_that_rotate_and_the_first_turn_does_not_count() -> N
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--draft-model", "paceline-mini-draft"], "--trace prose or edit"),
+        (["--draft-model", "paceline-mini-draft"], "--trace prose, edit or rewrite"),
         (["--depths", "1,2"], "--depths has no meaning"),
         (["--rows", "1,64"], "fewer than"),
     ],
@@ -54,3 +55,19 @@ def test_a_draft_model_drafts_prose() -> None:
         two = compare(bench, [1], [2], 0, tokens=16, turns=1)[1]
         assert set(bench.scheduler.draft_lengths.by_method) == {"draft_model"}
     assert two.drafted > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 2])
+def test_what_is_rewritten_is_the_changed_file(rows: int) -> None:
+    with RewriteBench("paceline-mini", "rewrite", "rows") as bench:
+        off, four = compare(bench, [rows], [4], 0, tokens=40, turns=1)[:2]
+        prompts = bench.prompts(rows, 1)
+        traces = [bench.engine_run(prompts, 40, speculation)[0] for speculation in ("off", "auto")]
+        with pytest.raises(BenchError, match="only"):
+            bench.engine_run(prompts, 2000)
+    for place, prompt in enumerate(prompts):
+        begun = len(prompt)
+        assert bench.runner.text[:begun] == prompt
+        assert [trace.tokens[place] for trace in traces] == [list(bench.runner.text[begun : begun + 40])] * 2
+    assert off.drafted == 0 < four.drafted
