@@ -17,6 +17,7 @@ WITHOUT = {
     "benchmarks/prefill": "benchmarks/test_traffic_cli.py",
     "benchmarks/prefix_rivals": "times other servers",
     "benchmarks/process": "starts servers for benches; bench/test_process.py",
+    "benchmarks/rewrite": "benchmarks/test_speculate.py",
     "benchmarks/speculate_cli": "benchmarks/test_speculate.py",
     "benchmarks/steps": "benchmarks/test_traffic_cli.py",
     "benchmarks/traffic": "benchmarks/test_traffic_cli.py",

@@ -33,7 +33,7 @@ from paceline.cache.layers import AttentionCache, KeysOrValues, RaggedMask
 from paceline.cache.shape_buckets import GPU, ShapeBuckets
 from paceline.cache.slot_plan import Grouping
 from paceline.errors import LoadError
-from paceline.models import attention_cuda, gated_delta_cuda, linear_cuda, qk_norm_rope_cuda, residual
+from paceline.models import attention_cpu, attention_cuda, gated_delta_cuda, linear_cuda, qk_norm_rope_cuda, residual
 from paceline.models.gated_delta import RowDelta, RowGatedDelta, RowGatedDeltaNext
 from paceline.models.inlets import Inlets
 from paceline.models.linear_cuda import ROW_MLPS, RowLinear
@@ -331,7 +331,7 @@ def attention(
     sinks: mx.array | None = None,
 ) -> mx.array:
     """By our kernel, where the mask says how long rows are; by mlx-lm's products of quantized arrays, where there are
-    such and queries are few; else by MLX's."""
+    such and queries are few; on a CPU by plain operations; else by MLX's."""
     if isinstance(keys, Quantized) and isinstance(values, Quantized):
         ours = isinstance(mask, RaggedMask) and attention_cuda.fits(queries.dtype, queries.shape[-1])
         if ours and attention_cuda.reads(queries, keys, values):
@@ -355,17 +355,20 @@ def attention(
                 queries, every_key, every_value, mask.ends, scale, window=mask.window, sinks=sinks
             )
         mask = mask.array()
-    before = queries.shape[:3]
-    same = mask is None or (not isinstance(mask, str) and (mask.ndim < 3 or mask.shape[-3] == 1))  # for all heads
-    if same and sinks is None and platform.device_kind() == "cpu":
-        queries, mask = _side_by_side(queries, every_key.shape[1], mask)
-    output = mx.fast.scaled_dot_product_attention(queries, every_key, every_value, scale=scale, mask=mask, sinks=sinks)
-    return output.reshape(*before, -1)
+    return _dense_attention(queries, every_key, every_value, scale, mask, sinks)
+
+
+def _dense_attention(
+    queries: mx.array, keys: mx.array, values: mx.array, scale: float, mask: Any, sinks: mx.array | None
+) -> mx.array:
+    if sinks is None and platform.device_kind() == "cpu" and attention_cpu.fits(mask):
+        return attention_cpu.attention(queries, keys, values, scale, mask)
+    return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
 
 
 def _side_by_side(queries: mx.array, shared: int, mask: mx.array | None) -> tuple[mx.array, mx.array | None]:
-    """The queries that share a head of keys in one head: a CPU would read the keys again for each of them, and
-    quantized ones are repeated, in copies on some devices."""
+    """The queries that share a head of keys in one head: quantized keys are repeated otherwise, in copies on some
+    devices."""
     rows, heads, width, size = queries.shape
     if mask is not None and mask.shape[-2] > 1 and heads > shared:
         mask = mx.concatenate([mask] * (heads // shared), axis=-2)
@@ -419,13 +422,13 @@ def nearby_attention(
         block = begin // size * size
         end, low = min(block + size, stop), max(block - near, 0)
         outputs.append(
-            mx.fast.scaled_dot_product_attention(
+            _dense_attention(
                 queries[:, :, begin - start : end - start],
                 keys[:, :, low:end],
                 values[:, :, low:end],
-                scale=scale,
-                mask="causal",
-                sinks=sinks,
+                scale,
+                "causal",
+                sinks,
             )
         )
         begin = end

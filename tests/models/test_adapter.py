@@ -1,4 +1,4 @@
-"""The attention call that models are given: the library's, but where rows look only nearby, or heads share keys."""
+"""The attention call that models are given: the library's, but where rows look only nearby, and on a CPU."""
 
 from __future__ import annotations
 
@@ -86,15 +86,15 @@ def test_shared_keys_are_attended_as_by_mlx(name: str, width: int, sinks: bool) 
     assert mx.allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "heads"), [("cpu", SHARED), ("metal", HEADS), ("cuda", HEADS)])
-def test_a_cpu_reads_shared_keys_once(monkeypatch: pytest.MonkeyPatch, kind: str, heads: int) -> None:
+@pytest.mark.parametrize(("kind", "calls"), [("cpu", 0), ("metal", 1), ("cuda", 1)])
+def test_mlx_attends_where_it_has_kernels(monkeypatch: pytest.MonkeyPatch, kind: str, calls: int) -> None:
     seen = []
 
     def watched(queries: mx.array, *rest: Any, **more: Any) -> mx.array:
-        seen.append(queries.shape[1])
+        seen.append(queries)
         return queries
 
     monkeypatch.setattr(mx.fast, "scaled_dot_product_attention", watched)
     monkeypatch.setattr(platform, "device_kind", lambda: kind)
     adapter.attention(normal(1, HEADS, 1, 8), normal(1, SHARED, 4, 8), normal(1, SHARED, 4, 8), scale=1.0, mask=None)
-    assert seen == [heads]
+    assert len(seen) == calls
