@@ -116,7 +116,7 @@ def test_what_a_schema_forces_in_the_usual_style_is_drafted_and_changes_no_token
 
     plain, _ = told(())
     drafted, accepted = told(("grammar",))
-    assert drafted == plain and accepted > 2
+    assert drafted == plain and accepted >= 2  # beside others in shapes that are new, only every ninth step may draft
 
 
 def answers(folder: Path, spec: GrammarSpec, speculation: Speculation, count: int = 12) -> list[str]:
