@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,8 +26,24 @@ Together = Annotated[
 TogetherTokens = Annotated[int, option("Load", "N", "Tokens each of those generates.", min=8)]
 Layout = Annotated[str, option("Engine", "auto|rows|similar|padded", "Layout of keys and values.")]
 Traces = Annotated[bool, typer.Option(help="Trace the steps, where that helps.")]
+
+
+def _writable(output: Path | None) -> Path | None:
+    """Asked before anything is measured."""
+    from paceline.bench.wire import BenchError
+
+    if output is None or output == Path("-"):
+        return output
+    if output.is_dir() or not os.access(output if output.exists() else output.parent, os.W_OK):
+        raise BenchError(f"--json: {output} cannot be written; give a file in a folder that exists.")
+    return output
+
+
 JsonFile = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the figures as JSON; - for standard output.")
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Write the figures as JSON; - for standard output.", callback=_writable
+    ),
 ]
 
 

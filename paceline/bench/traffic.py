@@ -107,6 +107,9 @@ class TrafficBench(Bench):
         return max(run.rate() for run in runs[1:])
 
     def run(self, traffic: Traffic) -> list[Window]:
+        longest, context = traffic.prompt_tokens.high + traffic.output_tokens.high, self.model.context_length
+        if longest > context:
+            raise BenchError(f"Prompts and answers have up to {longest} tokens, the model's context has {context}.")
         fixed = self.fixed_rate(traffic)
         flow = _Flow(self, traffic)
         began = flow.run()
@@ -228,8 +231,9 @@ async def served(target: Target, traffic: Traffic, timeout: float, watch: Watch)
 
 def _requests(recording: Recording) -> list[Request]:
     """A chunk may carry several tokens: they are spread evenly over the chunks."""
-    if failures := [outcome.failure for outcome in recording.outcomes if outcome.failure is not None]:
-        raise BenchError(f"{len(failures)} requests failed: {failures[0]}")
+    if failures := [outcome for outcome in recording.outcomes if outcome.failure is not None]:
+        first = failures[0]
+        raise BenchError(f"{len(failures)} requests failed: {first.failure}: {first.message}")
     requests = []
     for outcome in recording.outcomes:
         chunks, tokens = outcome.chunk_times, outcome.completion_tokens or len(outcome.chunk_times)

@@ -351,13 +351,13 @@ class Scheduler:
 
     def _draft_prefill(self, decode: Collection[Sequence], taken: int) -> tuple[PrefillChunk, ...]:
         """What the draft model reads: of sequences that decode already, so that no first token waits for it, and from
-        what prompts leave of the step's budget."""
+        what prompts leave of the step's budget. A little in any case: prompts may come without end."""
         behind = [seq for seq in decode if seq.uses_draft_model and not seq.draft_is_ready]
         if not behind:
             return ()
         budget = self.step_tokens(decoding=True)
         least = min(MIN_CHUNK, budget)
-        left = min(budget - taken, MOST_DRAFT_PREFILL)
+        left = min(max(budget - taken, least), MOST_DRAFT_PREFILL)
         chunks = []
         for seq in behind:
             if left < least:

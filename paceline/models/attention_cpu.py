@@ -26,18 +26,21 @@ def attention(
     scores = (queries * scale).reshape(rows, shared, heads // shared * width, size) @ keys.swapaxes(-1, -2)
     if mask is not None:
         apart = scores.reshape(rows, shared, heads // shared, width, -1)
-        scores = (apart + _bias(mask, *apart.shape[-2:])).reshape(scores.shape)
+        scores = _masked(apart, mask).reshape(scores.shape)
     scores = scores.astype(mx.float32)
     weights = mx.power(math.e, scores - scores.max(axis=-1, keepdims=True))
-    output = weights.astype(values.dtype) @ values / weights.sum(axis=-1, keepdims=True)
-    return output.astype(values.dtype).reshape(rows, heads, width, -1)
+    weights = weights / weights.sum(axis=-1, keepdims=True)  # first: in float16 a sum over many keys would overflow
+    return (weights.astype(values.dtype) @ values).reshape(rows, heads, width, -1)
 
 
-def _bias(mask: mx.array | str, width: int, keys: int) -> mx.array:
-    """What is added to the scores of (rows, heads of keys, queries of each, width, keys)."""
+def _masked(scores: mx.array, mask: mx.array | str) -> mx.array:
+    """`scores`: (rows, heads of keys, queries of each, width, keys)."""
     if isinstance(mask, str):
         assert mask == "causal", mask
+        width, keys = scores.shape[-2:]
         mask = mx.arange(keys - width, keys)[:, None] >= mx.arange(keys)
-    if mask.dtype == mx.bool_:
-        mask = mx.where(mask, 0.0, mx.finfo(mx.float32).min)
-    return mask[:, :, None] if mask.ndim == 4 else mask
+    if mask.ndim == 4:
+        mask = mask[:, :, None]
+    if mask.dtype != mx.bool_:
+        return scores + mask
+    return mx.minimum(scores, mx.where(mask, mx.inf, mx.finfo(mx.float32).min))  # a third of the time of `where`

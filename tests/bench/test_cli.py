@@ -118,6 +118,8 @@ def test_settings_reach_the_request(fake: Serve) -> None:
         (["--prompt-tokens", "none"], "no length"),
         (["--long-prompt", "5"], "TOKENS@SECONDS"),
         (["--rate", "0"], "above 0"),
+        (["--json", "/nowhere/figures.json"], "cannot be written"),
+        (["--json", "/"], "cannot be written"),
     ],
 )
 def test_a_wrong_setting_is_named_before_anything_is_sent(arguments: list[str], message: str) -> None:

@@ -35,6 +35,13 @@ def test_every_window_has_the_figures_of_its_streams(llama: Path) -> None:
     assert len(traffic_table("traffic", [first, second]).columns) == 3
 
 
+def test_lengths_beyond_the_context_are_refused_before_anything_is_measured(llama: Path) -> None:
+    with TrafficBench(str(llama)) as bench:
+        context = bench.model.context_length
+        with pytest.raises(BenchError, match=f"context has {context}"):
+            bench.run(Traffic(1, Lengths(4, context), Lengths(3, 12), seconds=0.4, windows=1))
+
+
 def test_the_same_seed_sends_the_same_requests(llama: Path) -> None:
     with TrafficBench(str(llama), prefill_chunk=16) as bench:
         flows = [_Flow(bench, SHORT), _Flow(bench, SHORT)]

@@ -69,6 +69,18 @@ def test_another_model_errs_and_changes_no_token(
     assert sum(usage(each).rejected_tokens for each in heard.values()) > 0
 
 
+def test_a_long_prompt_that_takes_the_whole_budget_does_not_end_drafting_beside_it(tiny: Tiny) -> None:
+    folder = tiny("llama", layers=2)
+    stepper = stepper_for(folder, chunk=16)
+    short = stepper.greedy("short", prompt(20), LONG)
+    long = stepper.greedy("long", prompt(900), 2)
+    while not short.finish_reason:
+        stepper.engine.step()
+    assert not long.tokens  # its prompt was still read
+    assert usage(short).accepted_tokens > LONG // 2
+    stepper.finish()
+
+
 def test_a_long_prompt_is_read_in_chunks_beside_the_steps_of_its_answer(tiny: Tiny) -> None:
     folder = tiny("llama", layers=2)
     stepper = stepper_for(folder, chunk=64)

@@ -51,3 +51,19 @@ def test_a_row_that_sees_nothing_is_finite() -> None:
     alone = attention_cpu.attention(queries[:1], keys[:1], values[:1], 0.3, None)
     assert bool(mx.isfinite(found).all())
     assert mx.array_equal(found[:1], alone)
+
+
+def test_many_keys_do_not_overflow_in_float16() -> None:
+    keys, values = mx.zeros((1, 1, 8192, 8), mx.float16), mx.full((1, 1, 8192, 8), 10, mx.float16)
+    found = attention_cpu.attention(mx.zeros((1, 2, 1, 8), mx.float16), keys, values, 1.0, None)
+    assert mx.allclose(found, mx.array(10.0), rtol=0.01)
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16])
+def test_a_masked_score_may_overflow(dtype: mx.Dtype) -> None:
+    queries, keys, values = (array.astype(dtype) for array in inputs(rows=1))
+    seen = mx.arange(LENGTH) < 7
+    far = mx.where(seen[:, None], keys, 3e38 if dtype == mx.float32 else 6e4).astype(dtype)
+    found = attention_cpu.attention(queries, far, values, 0.3, seen[None])
+    expected = attention_cpu.attention(queries, keys[:, :, :7], values[:, :, :7], 0.3, None)
+    assert mx.allclose(found, expected, rtol=0.01, atol=0.001)
