@@ -329,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.manual_seed(options.seed)
     torch.backends.cuda.matmul.allow_tf32 = True
     device = torch.device(options.device)
-    model = Model(SHAPES[options.name], torch.bfloat16).to(device)
+    model = Model(SHAPES[options.name], torch.bfloat16 if device.type == "cuda" else torch.float32).to(device)
     plan = json.loads(options.plan.read_text())
     optimizer = Optimizer(model, **plan.get("optimizer", {}))
     ids = special_ids(options.data / "tokenizer")
@@ -344,7 +344,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif options.start:
         model.load_state_dict(grown(exported(options.start), model))
     run.seed += run.step  # rows in another order than the run before
-    if not options.plain:
+    if device.type == "cuda" and not options.plain:
         models.fuse(plan["tokens"])  # of every step, whatever its rows' length
 
     def leave() -> None:

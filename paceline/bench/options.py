@@ -30,10 +30,10 @@ Traces = Annotated[bool, typer.Option(help="Trace the steps, where that helps.")
 
 def _writable(output: Path | None) -> Path | None:
     """Asked before anything is measured."""
-    from paceline.bench.wire import BenchError
-
     if output is None or output == Path("-"):
         return output
+    from paceline.bench.wire import BenchError
+
     if output.is_dir() or not os.access(output if output.exists() else output.parent, os.W_OK):
         raise BenchError(f"--json: {output} cannot be written; give a file in a folder that exists.")
     return output
