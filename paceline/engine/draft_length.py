@@ -25,12 +25,12 @@ PRIOR = 0.6  # acceptance rate before anything is measured
 WEIGHT = 16.0  # steps' worth of trust in the overall acceptance rate for a single sequence
 FORGET = 0.97  # per step: a sequence's text changes
 FORGET_ALL = 0.995
-SAMPLES = 20  # step times kept for each batch size and length; their mean counts, without the longest ones
+SAMPLES = 20  # step times kept for each batch size and length; their median counts
 ENOUGH = 3
 PROBE = 6  # steps of a probe; the first two are not representative, and are not reported
 PROBE_OF_MANY = 3  # the same of a known length among many sequences: each step tries as many drafts
 MANY = 8
-FIRST_WAIT = 64  # steps between two probes of known lengths; doubled each time a probe does not pay
+FIRST_WAIT = 64  # steps between two probes of known lengths; doubled by those of a length with all its samples
 LONGEST_WAIT = 8192
 LASTS = 16  # steps that a choice holds, unless sequences come or go
 FRUITLESS = 3  # probes in a row without any time before a pause
@@ -72,10 +72,12 @@ class _BatchSize:
         self.seconds.setdefault(length, deque(maxlen=SAMPLES)).append(seconds)
 
     def cost(self, length: int) -> float | None:
-        times = sorted(self.seconds.get(length, ()))
-        if len(times) < ENOUGH:
-            return None
-        return statistics.fmean(times[: max(ENOUGH, len(times) - len(times) // 7)])  # a pause is not a cost
+        """The median: a pause is not a cost, nor is what the first steps of a shape take longer."""
+        times = self.seconds.get(length, ())
+        return statistics.median_low(times) if len(times) >= ENOUGH else None
+
+    def is_sure(self, length: int) -> bool:
+        return len(self.seconds.get(length, ())) == SAMPLES
 
     @property
     def costs(self) -> dict[int, float]:
@@ -210,12 +212,14 @@ class DraftLengths:
         if self._clock < here.due:
             return None
         here.due = self._clock + here.wait
-        here.wait = min(2 * here.wait, LONGEST_WAIT)
         if best == 0:  # acceptance is not measured any more: probe the most promising length
+            here.wait = min(2 * here.wait, LONGEST_WAIT)
             drafting = {length: gains[length] / cost for length, cost in costs.items() if 0 < length <= self.most}
             return max(drafting, key=lambda length: drafting[length]) if drafting else None
         near = {0, self._beside(best, -1), self._beside(best, 1)} - {best}
         others = [length for length in near if length in costs and length <= self.most]
+        if all(map(here.is_sure, others)):  # where sequences come and go, a probe may bring one sample or none
+            here.wait = min(2 * here.wait, LONGEST_WAIT)
         return min(others, key=lambda length: here.tried.get(length, 0)) if others else None
 
     @property

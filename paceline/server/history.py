@@ -6,9 +6,9 @@ not exist.
 
 from __future__ import annotations
 
-import math
 import time
-from collections import Counter, deque
+from bisect import bisect_left
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ SLOT_SECONDS = 5
 SLOTS = 120  # ten minutes
 SHORTEST = 0.0005  # seconds: the first bucket of a distribution
 PER_DOUBLING = 4  # buckets: a percentile is off by a tenth at most
+BOUNDS = [SHORTEST * 2 ** (bucket / PER_DOUBLING) for bucket in range(32 * PER_DOUBLING)]  # of buckets; to weeks
 
 
 COUNTS = ("prompt_tokens", "cached_tokens", "generation_tokens", "accepted_tokens", "drafted_tokens", "finished")
@@ -25,12 +26,12 @@ class Distribution:
     """Times in buckets that grow by a constant factor."""
 
     def __init__(self) -> None:
-        self._buckets: Counter[int] = Counter()
+        self._buckets: dict[int, int] = defaultdict(int)
         self._count = 0
 
     def add(self, seconds: float) -> None:
         self._count += 1
-        self._buckets[max(math.ceil(PER_DOUBLING * math.log2(max(seconds, SHORTEST) / SHORTEST)), 0)] += 1
+        self._buckets[bisect_left(BOUNDS, seconds)] += 1
 
     def percentile(self, share: float) -> float | None:
         """The middle of the bucket that it lies in; None where there are no times."""

@@ -54,8 +54,11 @@ class AppState:
         if not self.backend.ready and not may_load:
             raise EngineUnavailable("The model is still loading.")
 
-    async def once_ready(self, events: Callable[[], Events]) -> Events:
+    def once_ready(self, events: Callable[[], Events]) -> Events:
         """A stream's events. While the model loads it waits, and is kept alive like one that waits in the queue."""
+        return events() if self.backend.ready else self._after_loading(events)
+
+    async def _after_loading(self, events: Callable[[], Events]) -> Events:
         while not self.backend.ready:
             self.check_ready(may_load=True)
             if self.gate.closed:

@@ -97,7 +97,8 @@ class EventStream(Response):
         self.failed = failed
         self.end = end
         self.keep_alive = keep_alive
-        self._sent_at = asyncio.get_running_loop().time()
+        self._time = asyncio.get_running_loop().time
+        self._sent_at = self._time()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(ClientDisconnect):
@@ -125,13 +126,13 @@ class EventStream(Response):
 
     async def _send(self, send: Send, content: bytes) -> None:
         await send({"type": "http.response.body", "body": content, "more_body": True})
-        self._sent_at = asyncio.get_running_loop().time()
+        self._sent_at = self._time()
 
     async def _send_signs(self, send: Send) -> None:
         """Beside the events: a timer for each of them would cost more than the few signs."""
-        seconds, loop = self.keep_alive.seconds, asyncio.get_running_loop()
+        seconds = self.keep_alive.seconds
         while seconds is not None:
-            if (left := self._sent_at + seconds - loop.time()) > 0:
+            if (left := self._sent_at + seconds - self._time()) > 0:
                 await asyncio.sleep(left)
             else:
                 await self._send(send, self.keep_alive.sign)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
+from functools import partial
 from typing import Any
+
+import pydantic_core
 
 from paceline import __version__
 from paceline.server.http.errors import error_object
@@ -13,6 +16,7 @@ from paceline.types import RequestId
 
 FINGERPRINT = f"paceline-{__version__}"
 DONE = b"data: [DONE]\n\n"  # the end of a stream of chunks
+to_json = partial(pydantic_core.to_json, inf_nan_mode="null")  # a third of the time of `encode_json` for what is short
 
 
 class Envelope:
@@ -43,12 +47,12 @@ class ChunkEncoder:
     """Chunks as SSE events. The head is encoded once: this runs for every token of every sequence."""
 
     def __init__(self, head: dict[str, Any], nullable_usage: bool) -> None:
-        self._before = f'data: {encode_json(head)[:-1]},"choices":'
-        self._no_usage = ',"usage":null' if nullable_usage else ""
+        self._before = f'data: {encode_json(head)[:-1]},"choices":'.encode()
+        self._no_usage = b',"usage":null' if nullable_usage else b""
 
     def __call__(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
-        after = self._no_usage if usage is None else f',"usage":{encode_json(usage)}'
-        return f"{self._before}{encode_json(choices)}{after}}}\n\n".encode()
+        after = self._no_usage if usage is None else b',"usage":' + to_json(usage)
+        return b"%b%b%b}\n\n" % (self._before, to_json(choices), after)
 
     def long(
         self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None, facts: dict[str, Any] | None = None
@@ -56,7 +60,7 @@ class ChunkEncoder:
         """A chunk with the prompt in it. `facts`: what it has beside its choices."""
         rest = {"usage": usage} if usage is not None or self._no_usage else {}
         encoded = encode_long({"choices": choices, **rest, **(facts or {})})
-        return b"".join((self._before.removesuffix('"choices":').encode(), encoded[1:], b"\n\n"))
+        return b"".join((self._before.removesuffix(b'"choices":'), encoded[1:], b"\n\n"))
 
 
 def failed(error: Exception) -> bytes:
