@@ -418,3 +418,30 @@ def test_lengths_that_pay_are_known_best_first() -> None:
             depths.verified(each, 3, 3 if each.number % 2 else 0)
     assert depths.choose(many)[0] == 3
     assert depths.paying == (3, 2), "one draft token brings less than plain steps"
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_slow_first_steps_do_not_decide_where_sequences_come_and_go(number: int) -> None:
+    """Every few steps another sequence joins, in a step that is not timed; there a probe brings few times or none."""
+    costs = {0: 4.8, 1: 6.6, 2: 7.6, 3: 8.6, 5: 11.2, 8: 11.8}
+    depths = DraftLengths()
+    depths.buckets = GPU
+    machine = Machine(lambda seqs, depth: costs[depth], [0.7] * 8, depths)
+    machine.luck = random.Random(number)
+    met: dict[int, int] = {}
+
+    def cost(seqs: int, depth: int) -> float:
+        met[depth] = met.get(depth, 0) + 1
+        late = machine.luck.uniform(5, 30) if met[depth] <= 8 or machine.luck.random() < 0.06 else 0.0
+        return costs[depth] + late
+
+    machine.cost = cost
+    seqs = [seq() for _ in range(8)]
+    for step in range(4500):
+        if step == 3500:
+            machine.restart()
+        if machine.luck.random() < 0.12:
+            machine.before = None
+            seqs[machine.luck.randrange(8)] = seq()
+        machine.step(seqs)
+    assert machine.share(3) > 0.9
