@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from paceline.errors import SlowReader
 from paceline.types import Delta
 
 log = logging.getLogger("paceline")
-MAX_READS_WITHOUT_YIELD = 32  # deltas of one stream that are read before other tasks of the event loop run
 
 
 class DeltaDispatcher:
@@ -45,8 +45,8 @@ class DeltaStream:
         self._on_overflow = on_overflow
         self._unread = 0  # tokens
         self._queue: asyncio.Queue[Delta] = asyncio.Queue()
+        self._merged: deque[Delta] = deque()
         self._overflowed = False
-        self._reads_without_yield = 0
 
     def sink(self, index: int) -> Callable[[Delta], None]:
         if index == 0:
@@ -60,21 +60,46 @@ class DeltaStream:
         if self._unread > self._max_unread:
             self._overflowed = True
             self._on_overflow()
-            while not self._queue.empty():
-                self._queue.get_nowait()
+            self._taken()
+            self._merged.clear()
             refusal = SlowReader(f"The answer was not read: {self._unread} tokens of it were waiting.")
             delta = Delta(finish_reason="error", error=str(refusal), refusal=refusal)
         self._queue.put_nowait(delta)
 
     async def get(self) -> Delta:
-        """Yields to the event loop now and then, however long the backlog is."""
-        self._reads_without_yield = 0 if self._queue.empty() else self._reads_without_yield + 1
-        if self._reads_without_yield >= MAX_READS_WITHOUT_YIELD:
-            self._reads_without_yield = 0
-            await asyncio.sleep(0)
-        delta = await self._queue.get()
+        """What a choice has produced since its last delta: the tokens of a step, or more if the reader was busy."""
+        if not self._merged:
+            first = await self._queue.get()
+            self._merged.extend(merged([first, *self._taken()]))
+        delta = self._merged.popleft()
         self._unread -= len(delta.token_ids)
         return delta
+
+    def _taken(self) -> list[Delta]:
+        return [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+
+
+def merged(deltas: Iterable[Delta]) -> Iterator[Delta]:
+    """The same with one delta for each choice, but for those that stand by themselves."""
+    choices: dict[int, list[Delta]] = {}
+    for delta in deltas:
+        if delta.accepted is not None:  # in front of all others
+            yield delta
+        else:
+            choices.setdefault(delta.index, []).append(delta)
+    for those in choices.values():
+        failed = [those.pop()] if those[-1].finish_reason in ("error", "abort") else []  # what came before it counts
+        if len(those) > 1:
+            yield replace(
+                those[-1],
+                text="".join(delta.text for delta in those),
+                token_ids=tuple(token for delta in those for token in delta.token_ids),
+                logprobs=tuple(entry for delta in those for entry in delta.logprobs),
+                prompt=those[0].prompt,
+            )
+        else:
+            yield from those
+        yield from failed
 
 
 def _deliver_all(deltas: list[tuple[DeltaStream, Delta]]) -> None:

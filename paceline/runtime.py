@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from paceline import platform
@@ -26,7 +26,7 @@ from paceline.host_memory import waits_until
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.settings import Settings
 from paceline.stats import SpecPrefillStats, Stats
-from paceline.types import MOST_DRAFTED, Prompt, RequestId, Sampling, SamplingTokens
+from paceline.types import MOST_DRAFTED, Lora, Prompt, RequestId, Sampling, SamplingTokens
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
@@ -35,8 +35,20 @@ if TYPE_CHECKING:
 log = logging.getLogger("paceline")
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
+Build = Callable[["Runtime"], Prompt]
 PROMPT_THREADS = 16  # threads that build prompts and compile grammars
 MEDIA_THREADS = 4  # threads for prompts with images or very long texts
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """What the choices of a request have in common."""
+
+    prompt: Prompt
+    grammar: Compiled | None
+    cache_key: PrefixKey | None  # None: prefixes are not cached
+    lookup_index: TokenIndex | None  # None: prompt lookup may not draft
+    tokens: SamplingTokens
 
 
 class Runtime:
@@ -135,7 +147,7 @@ class Runtime:
             raise InvalidRequest.at("truncate_prompt_tokens", f"is {most}; it must be -1, or 1 to {context - 1}.")
         return max(context - (request.sampling.max_tokens or 1), 1) if most == -1 else most
 
-    def check_prompt(self, prompt: Prompt, field: str) -> None:
+    def _check_prompt(self, prompt: Prompt, field: str) -> None:
         if not prompt.token_ids:
             raise InvalidRequest("The prompt is empty.", field=field)
         if len(prompt.token_ids) >= self.limits.context_length:
@@ -174,14 +186,28 @@ class Runtime:
 
         return await asyncio.get_running_loop().run_in_executor(pool, timed)
 
-    def compile_grammar(self, spec: GrammarSpec, prompt: Prompt) -> Compiled:
+    def prepare(
+        self, build: Build, request: ChatRequest | GenerateRequest, lora: Lora | None, field: str
+    ) -> PreparedRequest:
+        """All that a request needs before the engine has it. In one piece: a thread that waits for the interpreter's
+        lock, or to be heard by the event loop, waits while the engine plans its next step."""
+        prompt = replace(build(self), cached=request.cache, salt=request.cache_salt, lora=lora)
+        grammar = None if request.grammar is None else self._compile_grammar(request.grammar, prompt)
+        self._check_prompt(prompt, field)
+        key, lookup = self._index_prompt(prompt, request.sampling)
+        tokens = SamplingTokens()
+        if self.words.has_words(request.sampling):
+            tokens = self.words.tokens(request.sampling, prompt)
+        return PreparedRequest(prompt, grammar, key, lookup, tokens)
+
+    def _compile_grammar(self, spec: GrammarSpec, prompt: Prompt) -> Compiled:
         """The compiled grammar. If the prompt opens a reasoning block, the grammar applies after that block."""
         think = self.answer_format.think_format
         if think is not None and opens_reasoning(prompt.tail, self.answer_format):
             spec = spec.following(think.close)
         return self.grammars.compile(spec)
 
-    def index_prompt(self, prompt: Prompt, sampling: Sampling) -> tuple[PrefixKey | None, TokenIndex | None]:
+    def _index_prompt(self, prompt: Prompt, sampling: Sampling) -> tuple[PrefixKey | None, TokenIndex | None]:
         """The costly part of finding a prefix, for all choices of a request; None where prefixes are not cached. And
         the index of prompt lookup, where that may draft."""
         prefix = self.engine.core.prefix
@@ -193,16 +219,14 @@ class Runtime:
         self,
         request: ChatRequest | GenerateRequest,
         ids: Sequence[RequestId],
-        prompt: Prompt,
+        ready: PreparedRequest,
         stream: DeltaStream,
-        grammar: Compiled | None,
-        indexed: tuple[PrefixKey | None, TokenIndex | None],
-        tokens: SamplingTokens,
     ) -> None:
         """Submit one sequence per choice to the engine, which alone keeps them."""
         from paceline.conversation.text import TextStream
         from paceline.engine import sequence
 
+        prompt = ready.prompt
         tokenizer = self.prompts.tokenizer
         room = self.limits.context_length - len(prompt.token_ids)
         shown = self.format_tokens if request.keep_format_tokens else frozenset()
@@ -218,9 +242,9 @@ class Runtime:
                 eos_ids=tokenizer.eos_ids,
                 tenant=request.tenant,
                 priority=request.priority,
-                tokens=tokens,
-                cache_key=indexed[0],
-                lookup_index=indexed[1],
+                tokens=ready.tokens,
+                cache_key=ready.cache_key,
+                lookup_index=ready.lookup_index,
                 announce=request.announce and index == len(ids) - 1,  # then all of its choices are accepted
             )
             text = TextStream(
@@ -228,7 +252,9 @@ class Runtime:
                 sampling.stop,
                 include_stop=sampling.include_stop_str_in_output,
             )
-            matcher = None if grammar is None or request.grammar is None else grammar.matcher(request.grammar.field)
+            matcher = None
+            if ready.grammar is not None and request.grammar is not None:
+                matcher = ready.grammar.matcher(request.grammar.field)
             sequences.append(sequence.Sequence(engine_request, text, stream.sink(index), matcher))
         siblings = sequence.Siblings(sequences)
         for seq in sequences:

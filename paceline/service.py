@@ -26,7 +26,7 @@ from paceline.requests import ChatRequest, Completion, Embedding, EmbedRequest, 
 from paceline.runtime import Progress, Runtime, clear_caches, release_model_memory
 from paceline.settings import Settings
 from paceline.stats import Stats
-from paceline.types import Acceptance, Delta, Lora, Prompt, PromptInfo, RequestId, Sampling, SamplingTokens, Usage
+from paceline.types import Acceptance, Delta, Lora, Prompt, PromptInfo, RequestId, Sampling, Usage
 
 if TYPE_CHECKING:
     from paceline.engine.rank_role import RankRole
@@ -290,19 +290,11 @@ class Service:
         held = ExitStack()
         try:
             lora = held.enter_context(runtime.loras.using(request.lora))
-            prompt = await runtime.run_in_executor(build, runtime, heavy=heavy)
-            prompt = replace(prompt, cached=request.cache, salt=request.cache_salt, lora=lora)
-            grammar = None
-            if request.grammar is not None:
-                grammar = await runtime.run_in_executor(runtime.compile_grammar, request.grammar, prompt)
-            runtime.check_prompt(prompt, field)
+            ready = await runtime.run_in_executor(runtime.prepare, build, request, lora, field, heavy=heavy)
+            prompt = ready.prompt
             if self.settings.log_prompts:
                 text = await runtime.run_in_executor(runtime.prompt_text, prompt)
                 log_prompt(request_id, len(prompt.token_ids), text)
-            indexed = await runtime.run_in_executor(runtime.index_prompt, prompt, request.sampling)
-            tokens = SamplingTokens()
-            if runtime.words.has_words(request.sampling):
-                tokens = await runtime.run_in_executor(runtime.words.tokens, request.sampling, prompt)
             if runtime.requests[request_id] == "aborted":
                 for index in range(request.n):
                     usage = Usage(len(prompt.token_ids))
@@ -312,7 +304,7 @@ class Service:
                     yield Delta(finish_reason="abort", usage=usage, prompt=info, index=index)
                 return
             stream = DeltaStream(runtime.dispatcher, self.settings.max_unread_tokens, lambda: runtime.abort(ids))
-            runtime.submit(request, ids, prompt, stream, grammar, indexed, tokens)
+            runtime.submit(request, ids, ready, stream)
             open_choices = request.n
             announced = not request.announce
             while open_choices:
