@@ -14,7 +14,7 @@ from typing import Protocol
 from paceline.types import TokenLogprob
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TextChunk:
     """Text that is final. `stop` is the stop string that ended the text, which is part of it only where asked for."""
 
@@ -24,7 +24,7 @@ class TextChunk:
     stop: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Token:
     token_id: int
     logprob: TokenLogprob | None

@@ -16,7 +16,7 @@ from paceline.types import SpeculationMethod, TokenLogprob
 HOST_METHODS: tuple[SpeculationMethod, ...] = ("lookup", "grammar")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Token:
     seq: Sequence
     token_id: int

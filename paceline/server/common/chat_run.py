@@ -20,7 +20,7 @@ from paceline.server.state import AppState
 from paceline.types import Delta, PromptInfo, TokenLogprob
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChatDelta:
     """What one choice has produced since its last delta. `finish_reason` is OpenAI's, with the last one.
 

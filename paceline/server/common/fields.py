@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from fastapi import Request
@@ -69,9 +70,8 @@ async def read_request(
     wait until the model is loaded."""
     body, fields = await read_body(request, model)
     refuse_unsupported(fields, unsupported, model.model_fields)
-    known = {*model.model_fields, *UNSUPPORTED, *unsupported, *model.formats, *also}
-    inner, known_inner = _inner_fields(model, fields)
-    note_unknown(state, request.url.path, fields, known | known_inner, inner)
+    known = _known(model).union(unsupported, also)
+    note_unknown(state, request.url.path, fields, known, _unknown_inside(model, fields))
     state.check_ready(may_load=streams(body))
     state.check_model(body.model)
     return body, fields
@@ -84,22 +84,34 @@ async def read_other(state: AppState, request: Request, model: type[AnyBody]) ->
     return body, fields
 
 
-def _inner_fields(model: type[RequestBody], fields: Mapping[str, Any]) -> tuple[list[str], set[str]]:
-    """What the body's objects hold and may not, as in `stream_options.include_usge`, and what they may."""
-    kinds_at: dict[str, dict[str, Collection[str]]] = {}
-    for where, options in {**_declared(model), **model.options_of}.items():
-        path, _, kind = where.partition(" ")
-        kinds_at.setdefault(path, {})[kind] = options
+def _unknown_inside(model: type[RequestBody], fields: Mapping[str, Any]) -> list[str]:
+    """What the body's objects hold and may not, as in `stream_options.include_usge`."""
     unknown: dict[str, None] = {}
-    for path, kinds in kinds_at.items():
+    for path, kinds in _known_inside(model).items():
         for given in _objects(fields, path.split(".")):
             given_kind = given.get("type")
             known = kinds.get("", kinds.get(given_kind) if isinstance(given_kind, str) else None)
             if known is not None:
                 unknown |= {f"{path}.{name}": None for name in given if name not in known}
-    return list(unknown), {
-        f"{path}.{name}" for path, kinds in kinds_at.items() for each in kinds.values() for name in each
-    }
+    return list(unknown)
+
+
+@cache
+def _known(model: type[RequestBody]) -> frozenset[str]:
+    """Names that the body and its objects may hold."""
+    inside = _known_inside(model).items()
+    inner = {f"{path}.{name}" for path, kinds in inside for each in kinds.values() for name in each}
+    return frozenset({*model.model_fields, *UNSUPPORTED, *model.formats, *inner})
+
+
+@cache
+def _known_inside(model: type[RequestBody]) -> dict[str, dict[str, Collection[str]]]:
+    """By the path of the body's objects and their type: what they may hold."""
+    kinds_at: dict[str, dict[str, Collection[str]]] = {}
+    for where, options in {**_declared(model), **model.options_of}.items():
+        path, _, kind = where.partition(" ")
+        kinds_at.setdefault(path, {})[kind] = options
+    return kinds_at
 
 
 def _declared(model: type[RequestBody]) -> dict[str, Collection[str]]:
