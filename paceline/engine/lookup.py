@@ -19,9 +19,9 @@ from paceline.engine.token_index import Follower, TokenIndex
 if TYPE_CHECKING:
     from paceline.engine import sequence
 
-CLASSES = (3, 5, 8, 16)  # tokens of an occurrence: below the first, below the second, and so on
+CLASSES = (2, 3, 5, 8, 16)  # tokens of an occurrence: below the first, below the second, and so on
 NEW = len(CLASSES) + 1  # no occurrence: how often the next token has one, and that goes on
-PRIOR = (0.25, 0.35, 0.5, 0.7, 0.9, 0.05)  # of each class, and new ones: how often it goes on, before anything is known
+PRIOR = (0.25, 0.25, 0.35, 0.5, 0.7, 0.9, 0.05)  # of each class, and new ones: how often it goes on, at first
 PRIOR_WEIGHT = 20.0
 SEQUENCE_WEIGHT = 8.0  # tokens' worth of trust in all sequences' rate for a single one
 FORGET, FORGET_ALL = 0.98, 0.999  # per token
@@ -104,7 +104,7 @@ class LookupState:
         """The text has several tokens more, of which only the last ones are looked up."""
         self.own.extend(tokens)
         for follower in self.followers:
-            follower.length = 0
+            follower.restart()
         self.follow()
         self.new = False
 

@@ -15,6 +15,9 @@ BITS = 21  # of a token id in a key
 PAIR_KEY = (1 << PAIR * BITS) - 1  # the part of a run's key that is its last two tokens'
 CANDIDATES = 16  # occurrences that are compared, the latest ones
 FURTHEST = 64  # tokens that are compared
+LONG = 8  # tokens of an occurrence whose change is looked behind
+NEAR, PATIENCE = 8, 12  # tokens behind a change where the text is looked for, and of the text that are looked for
+GUESSED, REJOINED = 1, 9  # tokens' worth of an occurrence behind a change: before a token of it was found, and then
 MOST_INDEXED = 1 << 16  # tokens of a text: about 190 bytes each
 
 
@@ -114,14 +117,17 @@ class TokenIndex:
 
 class Follower:
     """The longest earlier occurrence of a growing text's end, kept up token by token: an occurrence that goes on as the
-    text does remains the longest, and costs one comparison."""
+    text does remains the longest, and costs one comparison. Where a long one goes on differently, as in an edit, the
+    text probably goes on behind the change: a token of it that stands there too is taken for that."""
 
-    __slots__ = ("index", "length", "position", "repeats")
+    __slots__ = ("_change", "_since", "index", "length", "position", "repeats")
 
     def __init__(self, index: TokenIndex, *, repeats: bool = False) -> None:
         self.index = index
         self.repeats = repeats  # it is the index of the text itself
         self.position = self.length = 0
+        self._change = 0  # where the text left a long occurrence; 0: nowhere
+        self._since = 0  # tokens since then
 
     @property
     def next(self) -> int | None:
@@ -129,13 +135,38 @@ class Follower:
         tokens = self.index.tokens
         return tokens[self.position] if self.length and self.position < len(tokens) else None
 
+    def restart(self) -> None:
+        self.length = self._change = 0
+
     def follow(self, text: TokenIndex) -> None:
         """The text has one more token. If it is the index's own text, that one is in it."""
         tokens, position = self.index.tokens, self.position
         if self.length and position < len(tokens) and tokens[position] == text.tokens[-1]:
-            self.position, self.length = position + 1, self.length + 1
-        else:
-            self.position, self.length = self.index.match(text)
+            self.position, self.length = position + 1, REJOINED if self.length == GUESSED else self.length + 1
+            if self.length > REJOINED + RUN:
+                self._change = 0
+            return
+        if not self._change and self.length >= LONG:
+            self._change, self._since = position, -1
+        self.position, self.length = self.index.match(text)
+        if self._change:
+            self._look_behind(text.tokens[-1])
+
+    def _look_behind(self, token: int) -> None:
+        """Of an occurrence that went on differently: the text's last token stands behind the change, or will."""
+        tokens, change = self.index.tokens, self._change
+        self._since += 1
+        if self._since > PATIENCE:
+            self._change = 0
+        elif self._since == 0:
+            if not self.length:  # one token for another, maybe
+                self.position, self.length = change + 1, GUESSED
+        elif self.length < REJOINED:
+            as_long = change + self._since  # as many tokens as were there before
+            places = (as_long, *range(change, min(change + NEAR, len(tokens))))
+            found = next((place for place in places if place < len(tokens) and tokens[place] == token), None)
+            if found is not None:
+                self.position, self.length = found + 1, REJOINED
 
     def following(self, count: int) -> list[int]:
         """The tokens behind the occurrence. Where they reach the end of the text itself, it repeats."""

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.engine import token_index
-from paceline.engine.token_index import CANDIDATES, FURTHEST, PAIR, RUN, Follower, TokenIndex
+from paceline.engine.token_index import (
+    CANDIDATES,
+    FURTHEST,
+    GUESSED,
+    LONG,
+    NEAR,
+    PAIR,
+    PATIENCE,
+    REJOINED,
+    RUN,
+    Follower,
+    TokenIndex,
+)
 
 TEXTS = st.lists(st.integers(0, 3), max_size=60)
 
@@ -56,7 +71,8 @@ def test_following_token_by_token_finds_matches_as_long_as_a_search_does(tokens:
     follower = Follower(index, repeats=True)
     for token in more:
         index.append(token)
-        follower.follow(index)
+        with mock.patch.object(token_index, "LONG", len(index)):  # nothing is long enough to be left
+            follower.follow(index)
         _, length = index.match(index)
         assert min(follower.length, FURTHEST) >= length
         if follower.length:
@@ -71,6 +87,60 @@ def test_a_text_that_repeats_goes_on_repeating() -> None:
     follower.position, follower.length = index.match(index)
     assert follower.following(7) == [5, 6, 7, 5, 6, 7, 5]
     assert Follower(TokenIndex()).following(4) == []
+
+
+def rewrite(file: list[int], *changed: int) -> tuple[Follower, TokenIndex]:
+    """A file is written again, and after its first 20 tokens something else is."""
+    follower, text = Follower(TokenIndex(file)), TokenIndex()
+    for token in (*file[:20], *changed):
+        text.append(token)
+        follower.follow(text)
+    return follower, text
+
+
+@pytest.mark.parametrize(
+    ("changed", "next"),
+    [
+        pytest.param((200,), 21, id="one token for another, maybe"),
+        pytest.param((200, 21), 22, id="one token for another"),
+        pytest.param((200, 201, 21), 22, id="two tokens for one"),
+        pytest.param((200, 201, 202, 20), 21, id="three tokens more"),
+        pytest.param((23,), 21, id="three tokens fewer, or one for another"),
+        pytest.param((23, 24), 25, id="three tokens fewer"),
+    ],
+)
+def test_behind_a_change_the_text_goes_on(changed: tuple[int, ...], next: int) -> None:
+    follower, _ = rewrite(list(range(100)), *changed)
+    assert follower.next == next
+
+
+def test_a_change_is_looked_behind_for_a_while_and_not_far_away() -> None:
+    file = list(range(100))
+    new = range(200, 200 + PATIENCE)
+    assert rewrite(file, *new, 21)[0].next == 22
+    assert rewrite(file, *new, 300, 21)[0].next is None
+    assert rewrite(file, 200, 20 + NEAR)[0].next is None
+
+
+def test_what_is_found_behind_a_change_counts_as_an_occurrence_of_some_length() -> None:
+    file = list(range(100))
+    assert rewrite(file, 200)[0].length == GUESSED
+    assert rewrite(file, 200, 21)[0].length == REJOINED
+    assert rewrite(file, 200, 21, 22)[0].length == REJOINED + 1
+    follower, text = rewrite(file, 200)
+    follower.restart()
+    text.append(21)
+    follower.follow(text)
+    assert follower.next is None
+
+
+def test_a_short_occurrence_is_not_looked_behind() -> None:
+    file = list(range(100))
+    follower, text = Follower(TokenIndex(file)), TokenIndex()
+    for token in (*file[20 : 20 + LONG - 1], 200, 20 + LONG):
+        text.append(token)
+        follower.follow(text)
+    assert follower.next is None
 
 
 def test_the_index_is_bounded() -> None:
