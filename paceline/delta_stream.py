@@ -12,6 +12,7 @@ from paceline.errors import SlowReader
 from paceline.types import Delta
 
 log = logging.getLogger("paceline")
+MOST_MERGED = 64  # deltas of one stream
 
 
 class DeltaDispatcher:
@@ -60,7 +61,7 @@ class DeltaStream:
         if self._unread > self._max_unread:
             self._overflowed = True
             self._on_overflow()
-            self._taken()
+            self._taken(self._queue.qsize())
             self._merged.clear()
             refusal = SlowReader(f"The answer was not read: {self._unread} tokens of it were waiting.")
             delta = Delta(finish_reason="error", error=str(refusal), refusal=refusal)
@@ -69,18 +70,20 @@ class DeltaStream:
     async def get(self) -> Delta:
         """What a choice has produced since its last delta: the tokens of a step, or more if the reader was busy."""
         if not self._merged:
+            if self._queue.qsize() > MOST_MERGED:
+                await asyncio.sleep(0)  # others run between two parts of a long backlog
             first = await self._queue.get()
-            self._merged.extend(merged([first, *self._taken()]))
+            self._merged.extend(merged([first, *self._taken(MOST_MERGED - 1)]))
         delta = self._merged.popleft()
         self._unread -= len(delta.token_ids)
         return delta
 
-    def _taken(self) -> list[Delta]:
-        return [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+    def _taken(self, most: int) -> list[Delta]:
+        return [self._queue.get_nowait() for _ in range(min(self._queue.qsize(), most))]
 
 
 def merged(deltas: Iterable[Delta]) -> Iterator[Delta]:
-    """The same with one delta for each choice, but for those that stand by themselves."""
+    """The same with one delta for each choice, which keeps its parts, but for those that stand by themselves."""
     choices: dict[int, list[Delta]] = {}
     for delta in deltas:
         if delta.accepted is not None:  # in front of all others
@@ -96,6 +99,7 @@ def merged(deltas: Iterable[Delta]) -> Iterator[Delta]:
                 token_ids=tuple(token for delta in those for token in delta.token_ids),
                 logprobs=tuple(entry for delta in those for entry in delta.logprobs),
                 prompt=those[0].prompt,
+                parts=tuple(those),
             )
         else:
             yield from those

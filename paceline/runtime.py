@@ -149,7 +149,7 @@ class Runtime:
 
     def _check_prompt(self, prompt: Prompt, field: str) -> None:
         if not prompt.token_ids:
-            raise InvalidRequest("The prompt is empty.", field=field)
+            raise InvalidRequest.at(field, "is empty.")
         if len(prompt.token_ids) >= self.limits.context_length:
             raise PromptTooLong(len(prompt.token_ids), self.limits.context_length, field=field)
         unknown = next((t for t in prompt.token_ids if not 0 <= t < self.limits.vocab_size), None)

@@ -245,3 +245,4 @@ class Delta:
     index: int = 0  # which of the n choices
     drafts: tuple[int, int] = field(default=(0, 0), compare=False)  # accepted and rejected tokens, so far
     vector: NDArray[np.float32] | None = field(default=None, compare=False)  # a pooled prompt's, of length 1
+    parts: tuple[Delta, ...] = field(default=(), compare=False)  # those that were merged; (): it is one

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from paceline.conversation.parsing.events import CallBroken, CallEnd, CallStart, Content, Event
+from paceline.conversation.parsing.events import CallBroken, CallEnd, CallStart, Content, Event, Reasoning
 from paceline.conversation.parsing.formats import opens_reasoning
 from paceline.conversation.parsing.parser import OutputParser
 from paceline.requests import ChatRequest
@@ -57,45 +57,28 @@ class ChatRun:
     async def deltas(self) -> AsyncGenerator[ChatDelta, None]:
         """Where calls may not be parallel, a choice ends before its second one; sequences end with the last choice."""
         stream = self.state.backend.stream_chat(self.request)
-        parsers: dict[int, OutputParser] = {}
-        calling: set[int] = set()
-        over: set[int] = set()
-        thinking = False
+        choices: dict[int, _Choice] = {}
         async with aclosing(follow(self.state, stream, self.request.n, self.request.request_id)) as deltas:
-            async for delta in deltas:
-                if delta.index in over:
-                    continue
-                self.counter.add(0, delta)
-                if delta.accepted is not None:
-                    yield ChatDelta(delta.index, accepted=True)
-                    continue
-                if delta.prompt is not None:
-                    thinking = opens_reasoning(delta.prompt.tail, self.state.backend.answer_format)
-                if delta.index not in parsers:
-                    parsers[delta.index] = self._parser(thinking)
-                events = _parsed(parsers[delta.index], delta)
-                self.counter.add_parsed(delta.index, events)
-                reason: str | None = delta.finish_reason
-                second = None if self.toolbox.parallel else _second_call(events)
-                if second is not None:
-                    events, reason = events[:second], "stop"
-                if any(isinstance(event, CallEnd) for event in events):
-                    calling.add(delta.index)
-                if reason is not None:
-                    over.add(delta.index)
-                if reason == "stop" and delta.index in calling:
-                    reason = "tool_calls"
-                stop = delta.stop_reason if second is None else None
-                yield ChatDelta(
-                    delta.index,
-                    events,
-                    delta.logprobs,
-                    reason,
-                    stop,
-                    token_ids=delta.token_ids,
-                    prompt=delta.prompt,
-                )
-                if len(over) == self.request.n:
+            async for merged in deltas:
+                found: list[ChatDelta] = []
+                for delta in merged.parts or (merged,):  # a mark in one of them ends reasoning, or begins a call
+                    choice = choices.get(delta.index)
+                    if choice is not None and choice.over:
+                        continue
+                    self.counter.add(0, delta)
+                    if delta.accepted is not None:
+                        found.append(ChatDelta(delta.index, accepted=True))
+                        continue
+                    if choice is None:
+                        tail = "" if delta.prompt is None else delta.prompt.tail
+                        thinks = opens_reasoning(tail, self.state.backend.answer_format)
+                        choice = choices[delta.index] = _Choice(self._parser(thinks), self.toolbox.parallel)
+                    events = _parsed(choice.parser, delta)
+                    self.counter.add_parsed(delta.index, events)
+                    _add(found, choice.read(delta, events))
+                for each in found:
+                    yield each
+                if sum(choice.over for choice in choices.values()) == self.request.n:
                     return
 
     def _parser(self, thinking: bool) -> OutputParser:
@@ -108,6 +91,54 @@ class ChatRun:
             calls_first=self.calls_first,
             starts_in_reasoning=thinking,
         )
+
+
+class _Choice:
+    """What the deltas of one choice become."""
+
+    def __init__(self, parser: OutputParser, parallel: bool) -> None:
+        self.parser, self.parallel = parser, parallel
+        self.calls = self.over = False
+
+    def read(self, delta: Delta, events: tuple[Event, ...]) -> ChatDelta:
+        reason: str | None = delta.finish_reason
+        second = None if self.parallel else _second_call(events)
+        if second is not None:
+            events, reason = events[:second], "stop"
+        self.calls = self.calls or any(isinstance(event, CallEnd) for event in events)
+        self.over = reason is not None
+        if reason == "stop" and self.calls:
+            reason = "tool_calls"
+        stop = delta.stop_reason if second is None else None
+        prompt, ids = delta.prompt, delta.token_ids
+        return ChatDelta(delta.index, events, delta.logprobs, reason, stop, token_ids=ids, prompt=prompt)
+
+
+def _add(found: list[ChatDelta], delta: ChatDelta) -> None:
+    """Those that say more of the same are one."""
+    kind = _kind(delta)
+    if not found or kind is None or kind is not _kind(found[-1]):
+        found.append(delta)
+        return
+    before = found[-1]
+    text = "".join(event.text for each in (before, delta) for event in each.events if isinstance(event, kind))
+    found[-1] = ChatDelta(
+        delta.index,
+        (kind(text),),
+        before.logprobs + delta.logprobs,
+        delta.finish_reason,
+        delta.stop_reason,
+        token_ids=before.token_ids + delta.token_ids,
+        prompt=before.prompt,
+    )
+
+
+def _kind(delta: ChatDelta) -> type[Content] | type[Reasoning] | None:
+    """What all of its events are."""
+    for kind in (Content, Reasoning):
+        if delta.events and all(type(event) is kind for event in delta.events):
+            return kind
+    return None
 
 
 def _parsed(parser: OutputParser, delta: Delta) -> tuple[Event, ...]:
