@@ -4,7 +4,7 @@ whose, not the usage."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -13,11 +13,13 @@ import pytest
 
 from paceline.conversation.parsing.formats import OutputFormat
 from paceline.delta_stream import merged
+from paceline.settings import Settings
 from paceline.types import Delta
 from tests.server import fake_service
 from tests.server.fake_service import FakeService
-from tests.server.harness import events
+from tests.server.harness import events, serve
 from tests.server.openai.responses.harness import CALL, PARAMETERS, WEATHER
+from tests.server.sdk_types import TypedClient
 
 THOUGHT = "<think>two and two</think>It is four."
 CALLS = f"<think>Where?</think>Look:\n{CALL}\n{CALL}"
@@ -26,7 +28,7 @@ MESSAGES = [{"role": "user", "content": "hi"}]
 CHAT = {"messages": MESSAGES, "max_tokens": 500, "logprobs": True, "top_logprobs": 1, "return_token_ids": True}
 RESPONSE = {"input": "hi", "include": ["message.output_text.logprobs"]}
 OWN = ("id", "created", "created_at", "completed_at", "item_id", "call_id", "sequence_number")
-REQUESTS = {
+REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "chat": ("/v1/chat/completions", CHAT),
     "chat without reasoning": ("/v1/chat/completions", {**CHAT, "include_reasoning": False}),
     "chat, two choices": ("/v1/chat/completions", {**CHAT, "n": 2}),
@@ -49,9 +51,18 @@ REQUESTS = {
 Merge = Callable[[int], None]
 
 
-@pytest.fixture(autouse=True)
-def format(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "answer_format", OutputFormat("hermes", "think"))
+@pytest.fixture(scope="module")
+def service() -> FakeService:
+    """Its model thinks, and calls as Hermes does."""
+    fake = FakeService(Settings())
+    fake.answer_format = OutputFormat("hermes", "think")
+    return fake
+
+
+@pytest.fixture(scope="module")
+def http(service: FakeService) -> Iterator[httpx.Client]:
+    with serve(service, Settings()) as address, TypedClient(base_url=address, timeout=120) as client:
+        yield client
 
 
 @pytest.fixture
