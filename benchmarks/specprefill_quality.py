@@ -206,7 +206,7 @@ def _cell(
     said = answers(bench, [question.prompt for question in asked], keep)
     sparse = outcomes["sparse"] - before
     if choice is not None and sparse != len(asked):
-        raise SparseBenchError(f"Of {len(asked)} prompts of {length} tokens, {sparse} were read sparsely.")
+        raise SparseBenchError(f"Of {len(asked)} prompts of {length} tokens, {sparse} were prefilled sparsely.")
     right = tuple(question.needle.fact.is_in(text) for question, text in zip(asked, said, strict=True))
     return Cell(kind, length, choice, keep, right)
 

@@ -10,7 +10,7 @@ from typing import Any
 from paceline import stats
 from paceline.cache.budget import REQUEST_PARTS
 from paceline.server.metrics import VLLM, Metrics
-from paceline.types import MOST_DRAFTED, SPECULATION_METHODS
+from paceline.types import LONGEST_DRAFT, SPECULATION_METHODS
 
 # By class, then by field. A field of another class of statistics needs no entry.
 STATUS: Mapping[str, Mapping[str, str]] = {
@@ -275,8 +275,8 @@ def full_stats() -> stats.Stats:
         memory=stats.MemoryStats.of(1, 1, 1, 1),
         prefix_cache=stats.PrefixCacheStats(enabled=True, disk=disk),
         spec_decode=stats.SpecDecodeStats(
-            num_accepted_tokens_per_pos=(0,) * MOST_DRAFTED,
-            num_steps_per_draft_length=(0,) * (MOST_DRAFTED + 1),
+            num_accepted_tokens_per_pos=(0,) * LONGEST_DRAFT,
+            num_steps_per_draft_length=(0,) * (LONGEST_DRAFT + 1),
             methods=dict.fromkeys(SPECULATION_METHODS, stats.MethodStats()),
         ),
         specprefill=stats.SpecPrefillStats(enabled=True, outcomes=outcomes),

@@ -34,7 +34,7 @@ Config = Annotated[Path | None, typer.Option(metavar="FILE", help="A TOML file o
 
 @app.callback()
 def cache() -> None:
-    """Look at the prefixes that a server with --cache-dir keeps on disk, or delete them."""
+    """List or delete the prefixes that a server with --cache-dir keeps on disk."""
 
 
 @app.command()

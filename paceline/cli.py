@@ -119,7 +119,7 @@ def _print_version(wanted: bool) -> None:
 def paceline(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions and leave."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the versions and exit."),
     ] = False,
 ) -> None:
     """Serve language and vision-language models on MLX to many users at once.
@@ -392,7 +392,7 @@ def run(
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
 ) -> None:
-    """Answer one prompt in this terminal, and leave.
+    """Answer one prompt in this terminal, and exit.
 
     [bold]Examples[/bold]
 

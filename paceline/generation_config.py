@@ -27,7 +27,7 @@ class Rule:
     def check(self, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError("must be a number")
-        if self.whole and value != int(value):
+        if self.whole and math.isfinite(value) and value != int(value):
             raise ValueError("must be a whole number")
         fits = self.low < value <= self.high if self.above else self.low <= value <= self.high
         if not math.isfinite(value) or not fits:

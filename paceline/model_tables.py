@@ -11,7 +11,7 @@ from paceline.setting_sources import ModelTable, models_from_toml
 from paceline.settings import Settings
 
 # Settings that belong to the server as a whole: no model has them of its own.
-SHARED_PANELS = ("Server", "Several models", "Several ranks", "Who may use it", "Files and batches")
+SHARED_PANELS = ("Server", "Several models", "Several ranks", "Access", "Files and batches")
 SHARED = frozenset(
     ("model", "max_body_mb", "body_timeout_seconds", "max_connections")
     + tuple(field for panel in SHARED_PANELS for field in Settings.panels()[panel])

@@ -110,7 +110,7 @@ class Runtime:
             no_head=self.startup.speculation_policy.cannot_draft,
             no_method=self.startup.speculation_policy.missing,
             no_sparse=self.startup.no_sparse,
-            reads_sparsely=settings.specprefill == "auto",
+            prefills_sparsely=settings.specprefill == "auto",
         )
         template = tokenizer.chat_template or ""
         special = {tokenizer.token_text(token): token for token in tokenizer.special_ids}
@@ -149,7 +149,7 @@ class Runtime:
 
     def _check_prompt(self, prompt: Prompt, field: str) -> None:
         if not prompt.token_ids:
-            raise InvalidRequest.at(field, "is empty.")
+            raise InvalidRequest.at(field, "is empty." if field != "messages" else "gives an empty prompt.")
         if len(prompt.token_ids) >= self.limits.context_length:
             raise PromptTooLong(len(prompt.token_ids), self.limits.context_length, field=field)
         unknown = next((t for t in prompt.token_ids if not 0 <= t < self.limits.vocab_size), None)
@@ -293,7 +293,7 @@ class Runtime:
 
 
 def with_reason(specprefill: SpecPrefillStats, reason: str | None) -> SpecPrefillStats:
-    """Where prompts are not read sparsely, why."""
+    """Where prompts are not prefilled sparsely, why."""
     return specprefill if specprefill.enabled else replace(specprefill, reason=reason or "the engine does not run")
 
 

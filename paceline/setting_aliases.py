@@ -6,6 +6,7 @@ Every source takes them: flags, the file, variables. docs/cli.md lists them; a t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +51,10 @@ SUFFIXES = {"k": 1000, "m": 1000**2, "g": 1000**3, "K": 2**10, "M": 2**20, "G": 
 def _length(value: Any, strict: bool) -> Any:
     """vLLM writes 32k for 32000 and 32K for 32768, and -1 for what the model was made for."""
     if isinstance(value, str) and value[-1:] in SUFFIXES:
-        return int(_number(value[:-1], False) * SUFFIXES[value[-1]])
+        number = _number(value[:-1], False)
+        if not math.isfinite(number):
+            raise ValueError("input should be a finite number")
+        return int(number * SUFFIXES[value[-1]])
     return "auto" if value in (-1, "-1", "auto") else value
 
 

@@ -142,7 +142,7 @@ class Settings(BaseModel):
         (),
         "Key that clients must send; may be repeated. Other users see it in the process list: "
         "the file and the variable are more private.",
-        panel="Who may use it",
+        panel="Access",
     )
     api_key_file: Folder = setting("FILE", None, "File with one such key a line.")
     admin_key: ApiKeys = setting(
@@ -317,7 +317,7 @@ class Settings(BaseModel):
     specprefill: SparsePrefill = setting(
         "MODE",
         "off",
-        "Read long prompts sparsely: a draft model finds the parts that matter, and only those are read. "
+        "Prefill long prompts sparsely: a draft model finds the parts that matter, and only those are prefilled. "
         "An approximation. auto: wherever enough is left to compute; off: only for requests that ask for it.",
         panel="Sparse prefill (SpecPrefill)",
     )
@@ -329,7 +329,7 @@ class Settings(BaseModel):
         min_length=1,
     )
     specprefill_threshold: Count = setting(
-        "N", 8192, "Prompt tokens that must be left to compute, behind the instructions, before auto reads sparsely."
+        "N", 8192, "Prompt tokens that must be left to compute, behind the instructions, before auto prefills sparsely."
     )
     specprefill_keep_pct: float = setting(
         "SHARE",
@@ -356,7 +356,7 @@ class Settings(BaseModel):
         "",
         False,
         "Refuse requests with unknown fields (400). Default: they are named in the log and in a response header.",
-        panel="Limits of a request",
+        panel="Request limits",
     )
     trust_request_chat_template: bool = setting(
         "", False, "Take a chat_template from requests. It runs in a sandbox, with limits."
@@ -381,7 +381,7 @@ class Settings(BaseModel):
     )
 
     allow_remote_media: bool = setting(
-        "", False, "Fetch images from http(s) addresses; never from private networks.", panel="Images by address"
+        "", False, "Fetch images from http(s) addresses; never from private networks.", panel="Remote media"
     )
     media_allowed_host: Hosts = setting(
         "HOST",
@@ -485,6 +485,6 @@ class Settings(BaseModel):
         if self.specprefill == "auto" and self.specprefill_max_tokens < self.specprefill_threshold:
             raise SettingsError(
                 f"specprefill_max_tokens {self.specprefill_max_tokens} is less than specprefill_threshold "
-                f"{self.specprefill_threshold}: no prompt would be read sparsely"
+                f"{self.specprefill_threshold}: no prompt would be prefilled sparsely"
             )
         return self

@@ -201,7 +201,7 @@ class PrefixCacheStats:
 @dataclass(frozen=True, slots=True)
 class SpecPrefillStats:
     enabled: bool = False
-    reason: str | None = None  # why prompts are not read sparsely
+    reason: str | None = None  # why prompts are not prefilled sparsely
     setting: str = "off"
     threshold: int = 0
     keep_pct: float = 1.0

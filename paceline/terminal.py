@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from paceline.errors import InvalidRequest, LoadError, RequestFailed
+from paceline.errors import LoadError, PacelineError, RequestFailed
 from paceline.requests import ChatRequest
 from paceline.service import Service
 from paceline.types import RequestId
@@ -52,7 +52,7 @@ class Chat:
                 runner.run(self.answer(line))
 
     def once(self, text: str) -> None:
-        """Answer one thing and leave. Raises RequestFailed where there is no answer."""
+        """Answer one prompt. Raises RequestFailed where there is no answer."""
         with self._started() as runner:
             runner.run(self.answer(text))
             if not self.messages or self.messages[-1]["role"] != "assistant":
@@ -104,7 +104,7 @@ class Chat:
         except asyncio.CancelledError:
             self.service.abort(request_id)
             self.write(" [stopped]")
-        except (InvalidRequest, RequestFailed) as error:
+        except PacelineError as error:
             failure = str(error)
         self.write("\n")
         if failure is None:

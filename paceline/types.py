@@ -59,7 +59,7 @@ class Sampling:
     skip_special_tokens: bool = True
     speculation: Speculation | None = None  # None: as the server is set
     speculation_method: SpeculationMethod | None = None  # None: any that the server and the model allow
-    specprefill: bool | None = None  # read a long prompt sparsely (paceline/sparse); None: as the server is set
+    specprefill: bool | None = None  # prefill a long prompt sparsely (paceline/sparse); None: as the server is set
     specprefill_keep: float | None = None  # share of it that is kept, 0.1 to 1.0; None: as the server is set
 
 

@@ -201,7 +201,7 @@ def test_a_vllm_command_line_works(started: list[Settings], monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("command", ["serve", "chat"])
-def test_a_vllm_mlx_command_line_reads_sparsely_with_a_bare_switch(started: list[Settings], command: str) -> None:
+def test_a_vllm_mlx_command_line_prefills_sparsely_with_a_bare_switch(started: list[Settings], command: str) -> None:
     line = "folder --specprefill --specprefill-draft-model d --default-temperature 0.5 --default-top-p 0.9"
     line += " --prefill-step-size 512 --cache-memory-mb 1000"
     assert invoke(command, *line.split()).exit_code == 0

@@ -398,7 +398,7 @@ def test_auto_undoes_a_fixed_chunk_of_the_draft(tmp_path: Path) -> None:
 def test_limits_that_leave_no_prompt_to_read_sparsely_are_a_mistake() -> None:
     limits = {"specprefill_threshold": 9000, "specprefill_max_tokens": 8999, **DRAFT}
     assert complaint({**limits, "specprefill": "auto"}) == (
-        "specprefill_max_tokens 8999 is less than specprefill_threshold 9000: no prompt would be read sparsely"
+        "specprefill_max_tokens 8999 is less than specprefill_threshold 9000: no prompt would be prefilled sparsely"
     )
     assert Settings.load(limits, None, {}).specprefill_max_tokens == 8999  # requests that ask know no threshold
 

@@ -136,7 +136,7 @@ def read(reply: httpx.Response) -> Answer:
 @asynccontextmanager
 async def stranger(target: str, *, together: int = 16, keep: float | None = None) -> AsyncIterator[Stranger]:
     """To a server's URL, or to a model (a folder or an id; "paceline-mini" is the embedded one) that is loaded here.
-    `keep`: prompts are read sparsely, this share of them."""
+    `keep`: prompts are prefilled sparsely, this share of them."""
     if re.match(r"https?://", target):
         async with httpx.AsyncClient(base_url=target.rstrip("/").removesuffix("/v1"), timeout=TIMEOUT_S) as http:
             partner = Stranger(http, together, keep)

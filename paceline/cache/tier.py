@@ -8,6 +8,7 @@ that was evicted from memory stays in the tree as long as its file exists.
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,8 @@ from paceline.cache.kv_snapshot import Checkpoint, Segment
 from paceline.cache.prefix import Hit, PrefixCache
 from paceline.cache.radix import Node
 from paceline.stats import DiskCacheStats
+
+log = logging.getLogger("paceline")
 
 STEP = 16 << 20  # bytes copied to or from host memory between two steps while requests decode
 IDLE_STEP = 256 << 20  # the same when none decodes
@@ -206,7 +209,12 @@ class DiskTier:
                 return
             self._incoming.popleft()
             self._reading.discard(incoming.name)
-            self._load(incoming)
+            if len(incoming.arrays) == _count(incoming.shape):
+                self._load(incoming)
+            else:
+                log.warning("the cached prefix %s lacks arrays, and is removed", incoming.name)
+                self._lost(incoming.name)
+                self.disk.remove(incoming.name)
 
     def _load(self, incoming: _Incoming) -> None:
         segment, checkpoint = _unpacked(incoming.shape, incoming.arrays)
@@ -230,13 +238,14 @@ class DiskTier:
             if outgoing.node.invalid:
                 self._outgoing = None
                 continue
+            self._outgoing = None  # if a copy fails, what is left is no whole file
             while outgoing.arrays and limit > 0:
                 array = outgoing.arrays.pop(0)
                 outgoing.copied.append(_to_host(array))
                 limit -= array.nbytes
             if outgoing.arrays:
+                self._outgoing = outgoing
                 return
-            self._outgoing = None
             parent = self._parent(outgoing.node, outgoing.entry.start)
             if parent is not None and parent not in self._files:
                 continue  # gone while the arrays were copied
@@ -335,6 +344,12 @@ def _packed(segment: Any, checkpoint: Any) -> tuple[list[int], list[mx.array]]:
         shape += [-1 if layer is None else len(layer) for layer in checkpoint.layers]
         arrays += checkpoint.all()
     return shape, arrays
+
+
+def _count(shape: list[int]) -> int:
+    """How many arrays `_packed` has put behind this shape."""
+    keys, pairs, _, last_hidden, *layers = shape
+    return keys + pairs + (0 if last_hidden < 0 else last_hidden + sum(max(count, 0) for count in layers))
 
 
 def _unpacked(shape: list[int], arrays: list[mx.array]) -> tuple[Segment | None, Checkpoint | None]:

@@ -76,13 +76,10 @@ def is_heavy(messages: Any) -> bool:
     if not isinstance(messages, Sequence):
         return False
     contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
-    characters = sum(len(content) for content in contents if isinstance(content, str))
-    return characters > LONG_TEXT or any(
-        isinstance(part, Mapping) and part.get("type") not in TEXT_PARTS
-        for content in contents
-        if isinstance(content, list)
-        for part in content
-    )
+    parts = [part for content in contents if isinstance(content, list) for part in content if isinstance(part, Mapping)]
+    texts = [*contents, *(part.get("text") for part in parts)]
+    characters = sum(len(text) for text in texts if isinstance(text, str))
+    return characters > LONG_TEXT or any(part.get("type") not in TEXT_PARTS for part in parts)
 
 
 def checked(

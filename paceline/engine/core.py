@@ -1,7 +1,6 @@
 """The engine without its thread: `step` plans, executes and delivers. Complete when constructed.
 
-Errors are handled in engine/faults: a fault of one sequence ends that sequence, a fault of a step is isolated by
-retrying.
+Errors are handled in engine/faults: one of a sequence ends that sequence, one of a step is isolated by retrying.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from paceline.types import FinishReason, RequestId
 
 log = logging.getLogger("paceline")
 PREFIX_WAIT_SECONDS = 0.05  # between two polls while all sequences wait for the disk, in case its wake-up was lost
-TIDY_STEPS = 256  # decode steps between two clearings of MLX's buffer cache
-RECOVERY_STEPS = 32  # decode steps between two relaxations of limits
+TIDY_STEPS = 256  # steps between two clearings of MLX's buffer cache
+RECOVERY_STEPS = 32  # steps between two relaxations of limits
 LOOKUP_SECONDS = 1.0  # between two prefix lookups of a waiting sequence
 DEADLINE_SECONDS = 0.05  # between two checks of deadlines
 Launched = tuple[InFlightStep | None, Exception | None]  # and what went wrong
@@ -97,7 +96,7 @@ class EngineCore:
     ) -> None:
         """The sequence ends, and releases everything."""
         ended = delivery.finish(seq, reason, error=error, refusal=refusal)
-        self.release(seq, ended, refused=refusal is not None)
+        self.release(seq, ended, refusal)
 
     def preempt(self, seqs: Collection[Sequence], cause: Cause, *, keep: bool = True) -> None:
         """These sequences are recomputed later; `keep`: their caches can be trusted. Nothing is in flight."""
@@ -136,17 +135,18 @@ class EngineCore:
         if self.prefix is not None:
             self.scheduler.account()  # what is restored must fit beside the others admitted just now
             self.faults.run_for_one(seq, partial(self.prefix.on_admit, seq))
-        if self.sparse is not None:
+        if self.sparse is not None and seq in self.scheduler.running:
             self.sparse.on_admit(seq)
 
     def _refuse(self, seq: Sequence, refusal: Refused) -> None:
-        self.counters.refused[refusal.cause] += 1
+        self.counters.refused[refusal.cause] += not seq.siblings.refused  # a request, not its choices
+        seq.siblings.refused = True
         self.finish(seq, "error", error=str(refusal), refusal=refusal)
 
-    def release(self, seq: Sequence, reason: FinishReason, *, refused: bool = False) -> None:
+    def release(self, seq: Sequence, reason: FinishReason, refusal: Refused | InvalidRequest | None = None) -> None:
         seq.finished = reason
-        if self.prefix is not None:
-            self.prefix.on_finish(seq, reason)
+        if self.prefix is not None:  # what a request computed that ran out of time can be trusted
+            self.prefix.on_finish(seq, "abort" if isinstance(refusal, Refused) else reason)
         seq.free()
         self.scheduler.remove(seq)
         self.seqs.pop(seq.id, None)
@@ -154,7 +154,7 @@ class EngineCore:
             self.departures.departed(self.clock())
         if reason in ("stop", "length") and self.scheduler.admission is not None:
             self.scheduler.admission.output_estimate.observe(len(seq.generated))
-        if not refused or seq.queue.started:  # one that never ran was refused, not finished
+        if refusal is None or seq.queue.started:  # one that never ran was refused, not finished
             self.counters.finished[reason] += 1
 
     # -- a step
@@ -236,15 +236,14 @@ class EngineCore:
 
     def _carry_out(self, plan: StepPlan) -> None:
         """Do what the plan demands before the next step. Sequences may have ended since it was made."""
-        for request_id in plan.admit:
-            if request_id in self.seqs:
-                self._admit(self.seqs[request_id])
-        if plan.exceeds_memory is not None and (seq := self.seqs.get(plan.exceeds_memory)) is not None:
-            if seq.generated:
-                log.warning("request %s exceeds the memory, and ends here", seq.id)
-                self.finish(seq, "length")
-            else:
-                self.finish(seq, "error", error="The memory does not suffice for this request.")
+        for seq in (self.seqs[request_id] for request_id in plan.admit if request_id in self.seqs):
+            self._admit(seq)
+        large = None if plan.exceeds_memory is None else self.seqs.get(plan.exceeds_memory)
+        if large is not None and large.generated:
+            log.warning("request %s exceeds the memory, and ends here", large.id)
+            self.finish(large, "length")
+        elif large is not None:
+            self.finish(large, "error", error="The memory does not suffice for this request.")
         seqs = [self.seqs[request_id] for request_id in plan.preempt if request_id in self.seqs]
         self.preempt([seq for seq in seqs if seq in self.scheduler.running], plan.cause)
 
@@ -306,7 +305,9 @@ class EngineCore:
             self.timer.reset()
             return None, trouble
         launched.decode_only = not (plan.prefill or plan.draft_prefill or plan.encode or plan.score)
-        chunks = [(seq, chunk.tokens) for chunk in plan.prefill if (seq := self.seqs.get(chunk.id)) is not None]
+        # Where grammars have read the step before, its faults may have ended or preempted sequences of this plan.
+        live = {seq.id: seq for seq in self.scheduler.running}
+        chunks = [(live[chunk.id], chunk.tokens) for chunk in plan.prefill if chunk.id in live]
         together = set() if faults.serial else self._prefill_together(chunks, launched)
         for seq, tokens in chunks:
             if seq.id in together:
@@ -315,11 +316,11 @@ class EngineCore:
             faults.run_for_one(seq, partial(self._prefill, seq, tokens, launched))
             if seq.sparse.kept is not None:
                 launched.count_sparse_work(time.perf_counter() - begun, self.scheduler.sparse_budget)
-        if plan.encode is not None and (seq := self.seqs.get(plan.encode)) is not None:
-            faults.run_for_one(seq, partial(runner.encode, seq))
-        if plan.score is not None and (seq := self.seqs.get(plan.score)) is not None:
-            self._score(seq, launched)
-        runner.read_drafts((self.seqs.get(chunk.id), chunk.tokens) for chunk in plan.draft_prefill)
+        if plan.encode is not None and plan.encode in live:
+            faults.run_for_one(live[plan.encode], partial(runner.encode, live[plan.encode]))
+        if plan.score is not None and plan.score in live:
+            self._score(live[plan.score], launched)
+        runner.read_drafts((live.get(chunk.id), chunk.tokens) for chunk in plan.draft_prefill)
         self.counters.steps += 1
         self.counters.decode_steps += bool(plan.decode)
         return launched, trouble
@@ -386,6 +387,8 @@ class EngineCore:
         if in_flight.sampled is not None:
             self.faults.step_succeeded(in_flight.seqs)
         prompt_results.complete(self, in_flight)
+        if any(prompt.seq.finished == "stop" for prompt in in_flight.pooled):
+            self.faults.step_succeeded(())
         return True
 
     def _finish_reading(self, in_flight: InFlightStep, work: Callable[[InFlightStep], Any]) -> bool:
@@ -450,7 +453,7 @@ class EngineCore:
     # -- memory and the end
 
     def _tidy(self, plan: StepPlan) -> None:
-        steps = self.counters.decode_steps if plan.decode else 1
+        steps = 1 if plan.empty else self.counters.steps
         if steps % RECOVERY_STEPS == 0:
             self.scheduler.recover()
         if steps % TIDY_STEPS == 0:

@@ -29,7 +29,7 @@ class Limits:
     no_method: Mapping[SpeculationMethod, str] = field(default_factory=dict)  # why some methods cannot be had here
     no_sparse: str | None = None  # why sparse prefill is unavailable
     no_thinking_budget: str | None = None  # why the length of reasoning cannot be limited
-    reads_sparsely: bool = False  # are long prompts read sparsely by default?
+    prefills_sparsely: bool = False  # are long prompts prefilled sparsely by default?
     eos_ids: frozenset[int] = frozenset()
 
 
@@ -122,7 +122,7 @@ def _sparse(s: Sampling, limits: Limits) -> None:
         raise InvalidRequest.at(share, "has no effect with specprefill: false; leave one of them out.")
     if limits.no_sparse is not None:
         raise InvalidRequest.at(field, f"cannot be had here: {limits.no_sparse}.")
-    if s.specprefill is None and not limits.reads_sparsely:
+    if s.specprefill is None and not limits.prefills_sparsely:
         raise InvalidRequest.at(share, "has no effect here without specprefill: true, for the server is set to off.")
     if s.prompt_logprobs is not None:
         raise InvalidRequest.at(

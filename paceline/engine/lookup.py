@@ -57,6 +57,8 @@ class AnswerPool:
         self.tokens = 0
 
     def add(self, salt: str, tokens: Sequence[int]) -> None:
+        if not tokens:
+            return
         pooled = self._answers.setdefault(salt, [])
         self._answers.move_to_end(salt)
         if not pooled or len(pooled[-1]) >= GENERATION:

@@ -44,7 +44,12 @@ def _add(language: Adapted, name: str, files: LoraFiles, digest: str | None = No
     loras = language.loras
     before = loras.nbytes
     lora = loras.add(name, files, language.dtype, digest)
-    if not check.lora_agrees(language, lora.slot):
+    try:
+        agrees = check.lora_agrees(language, lora.slot)
+    except BaseException:
+        loras.remove(lora)
+        raise
+    if not agrees:
         loras.remove(lora)
         raise LoadError(
             f"{files.folder}: this model does not give the same answers with an adapter in a batch as alone."

@@ -337,8 +337,11 @@ class PromptRunner:
         return Positions(mx.array(_padded(places, width if self.grouping.buckets.widths else places.shape[-1])))
 
     def _score_prompt(self, seq: Sequence, logits: mx.array, start: int, stop: int) -> None:
-        """Logprobs of tokens start + 1 to stop, read at once."""
+        """Logprobs of tokens start + 1 to stop, read at once. After a preemption generated tokens are behind them."""
         following = list(seq.prompt.token_ids[start + 1 : stop + 1])
+        if not following:
+            return
+        logits = logits[: len(following)]
         scored = token_logprobs(logits.astype(mx.float32), mx.array(following), seq.sampling.prompt_logprobs or 0)
         if seq.prompt_logprobs is not None:
             seq.prompt_logprobs += logprob_list(following, *scored)

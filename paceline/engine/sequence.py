@@ -58,6 +58,7 @@ class Siblings:
 
     def __init__(self, sequences: Iterable[Sequence] = ()) -> None:
         self.started = False  # one of them has run
+        self.refused = False  # one of them was refused, and counted
         self._sequences: list[weakref.ref[Sequence]] = []
         for seq in sequences:
             self.add(seq)

@@ -75,7 +75,7 @@ def why_not(target: LoadedModel) -> str | None:
     reason = accept_position_ids(target.language)
     if reason is None and not check.accepts_position_ids(target.language):
         reason = "it gives something else when positions are explicit"
-    return None if reason is None else f"{target.config['model_type']} cannot be read sparsely: {reason}"
+    return None if reason is None else f"{target.config['model_type']} cannot be prefilled sparsely: {reason}"
 
 
 def build(

@@ -20,7 +20,7 @@ from paceline.sparse.scorer import LOOK_AHEAD, Draft, PromptScorer
 from paceline.stats import SpecPrefillStats
 
 log = logging.getLogger("paceline")
-SPARSE = SpeculationMode(0, "plain: its prompt was read sparsely")
+SPARSE = SpeculationMode(0, "plain: its prompt was prefilled sparsely")
 
 
 class SparsePrefill:

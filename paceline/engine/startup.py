@@ -408,6 +408,7 @@ class Startup:
 
     def close(self) -> None:
         """After the engine has stopped."""
+        self.admission.scoring = None  # it holds the runner, and with it the model
         if self._unwired is not None:
             mx.set_wired_limit(self._unwired)
             self._unwired = None

@@ -85,6 +85,7 @@ def snapshot(engine: EngineCore, now: float) -> Stats:
     scheduler, counters, timeouts = engine.scheduler, engine.counters, engine.timeouts
     seqs, queue = list(scheduler.running), scheduler.queue(now)
     pace, admission = scheduler.prefill_budget, scheduler.admission
+    prefix, sparse = engine.prefix, engine.sparse  # the engine's thread takes them away when it ends
     return Stats(
         state="failed" if engine.failure else "ready",
         time=time.time(),
@@ -120,9 +121,9 @@ def snapshot(engine: EngineCore, now: float) -> Stats:
         ),
         memory_budget=None if admission is None else admission.stats(),
         memory=engine.monitor.memory,
-        prefix_cache=PrefixCacheStats(reason=OFF) if engine.prefix is None else engine.prefix.stats(),
+        prefix_cache=PrefixCacheStats(reason=OFF) if prefix is None else prefix.stats(),
         spec_decode=scheduler.draft_lengths.stats(scheduler.draft_choice.costs()),
-        specprefill=SpecPrefillStats() if engine.sparse is None else engine.sparse.stats(),
+        specprefill=SpecPrefillStats() if sparse is None else sparse.stats(),
     )
 
 

@@ -49,6 +49,7 @@ class Cards:
             "created": self.started,
             "owned_by": "paceline",
             "root": slot.name,
+            "parent": None,
             "max_model_len": context_length(slot.entry),
             "sampling_defaults": sampling_defaults(slot.entry),
             "state": slot.state,

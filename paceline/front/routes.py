@@ -33,6 +33,8 @@ from paceline.server.state import AppState
 
 
 class FrontModelCard(ModelCard):
+    max_model_len: int | None  # type: ignore[assignment]  # None: it must be downloaded first
+    sampling_defaults: dict[str, float | None] | None  # type: ignore[assignment]
     root: str  # the model's own name; `id` may be an alias
     state: str
     why: str  # how it came to be in this state
@@ -198,10 +200,15 @@ def _server(state: AppState, pool: Pool) -> APIRouter:
         check_admin(request)
         cleared: dict[str, Any] = {}
         for slot in pool.resident():
-            async with pool.using(slot) as worker:
-                answer = await worker.client.whole("POST", b"/v1/cache/clear", _identity(request))
-                for name, count in answer.json().get("cleared", {}).items():
-                    cleared[name] = cleared.get(name, 0) + count
+            if slot.state != "resident":  # it has left meanwhile, and its cache with it
+                continue
+            try:
+                async with pool.using(slot) as worker:
+                    answer = await worker.client.whole("POST", b"/v1/cache/clear", _identity(request))
+            except Broken:
+                continue
+            for name, count in answer.json().get("cleared", {}).items():
+                cleared[name] = cleared.get(name, 0) + count
         return JSONResponse({"cleared": cleared})
 
     @router.delete("/v1/requests/{request_id}")

@@ -99,10 +99,6 @@ class WorkerProcess:
             self._signal(signal.SIGTERM)
             await self._ended_within(STOP_SECONDS)
 
-    def kill(self) -> None:
-        self.stopping = True
-        self._signal(signal.SIGKILL)
-
     # -- inside
 
     async def _ended_within(self, seconds: float) -> None:

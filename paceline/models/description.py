@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paceline.models.files import WEIGHTS, context_length, other_purpose, read_config
-
-HEADS = ("mtp.", "language_model.mtp.", "model.mtp.")  # tensors of an MTP head
+from paceline.models.files import WEIGHTS, context_length, mtp_prefixes, other_purpose, read_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ def describe(folder: Path) -> Description:
         quantization=_quantization(config),
         sees=bool(config.get("vision_config")),
         hears=bool(config.get("audio_config")),
-        drafts=_has_head(folder),
+        drafts=_has_head(folder, config),
         chats=bool(template),
         calls_tools="tools" in template,
         files=files,
@@ -68,7 +67,7 @@ def _template(folder: Path) -> str:
     return ""
 
 
-def _has_head(folder: Path) -> bool:
+def _has_head(folder: Path, config: Mapping[str, Any]) -> bool:
     """By the index of the weights, or the header of the only file."""
     try:
         index = folder / "model.safetensors.index.json"
@@ -79,4 +78,4 @@ def _has_head(folder: Path) -> bool:
                 names = list(json.loads(stream.read(int.from_bytes(stream.read(8), "little"))))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration):
         return False
-    return any(name.startswith(HEADS) for name in names)
+    return any(name.startswith(mtp_prefixes(config)) for name in names)

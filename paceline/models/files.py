@@ -93,6 +93,23 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+# What stands before the names of an MTP head: as conversions and sidecars leave it, and as families have it.
+MTP_PREFIXES = ("language_model.mtp.", "model.mtp.", "mtp.")
+OWN_MTP_PREFIXES = {
+    "deepseek_v3": "model.layers.{layers}.",  # a layer past the last one
+    "glm4_moe": "model.layers.{layers}.",
+    "mimo": "model.mtp_layers.0.",
+}
+
+
+def mtp_prefixes(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the names of an MTP head's tensors may begin with, in the files of a model with this configuration."""
+    text = config.get("text_config") or config
+    own = OWN_MTP_PREFIXES.get(config.get("model_type", ""))
+    layers = text.get("num_hidden_layers") or 0
+    return MTP_PREFIXES if own is None else (own.format(layers=layers), *MTP_PREFIXES)
+
+
 OTHER_HEADS = {
     "ForSequenceClassification": "a classifier or cross-encoder",
     "ForTokenClassification": "a classifier of tokens",

@@ -148,15 +148,15 @@ class Loras:
         return lora
 
     def remove(self, lora: Lora) -> None:
-        """Nothing may use it any more. Those behind it move up."""
+        """Nothing may use it any more. Those behind it move up. If it raises, nothing has changed."""
         left = [slot for slot in range(len(self.loaded) + 1) if slot != lora.slot]
-        for path, part in list(self._changed.items()):
-            stack = _taken(part.lora.stack, left)
+        stacks = {path: _taken(stack, left) for path, stack in self._stacks().items()}
+        mx.eval([(stack.a, stack.b) for stack in stacks.values() if stack is not None])
+        for path, stack in stacks.items():
             if stack is None:
                 _unwrap(self._changed.pop(path))
             else:
-                mx.eval(stack.a, stack.b)
-                part.lora.stack = stack
+                self._changed[path].lora.stack = stack
         self.loaded.remove(lora)
         lora.slot = 0
         for slot, other in enumerate(self.loaded, 1):

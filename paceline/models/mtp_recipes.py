@@ -9,7 +9,7 @@ recipe says what a family calls them. The decoder layer is made by mlx-lm: its m
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.cache import make_prompt_cache
 
+from paceline.models.files import MTP_PREFIXES, mtp_prefixes
 from paceline.models.text_class import choose
 
 Tensors = dict[str, mx.array]
@@ -26,10 +27,8 @@ SHARED_HEAD = "shared_head.head.weight"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """`names`: what the parts are called, by our name of each (models/mtp). `prefix`: of the head's tensors, for a
-    number of layers; others are tried too."""
+    """`names`: what the parts are called, by our name of each (models/mtp)."""
 
-    prefix: Callable[[int], str]
     names: Mapping[str, str]
     hidden_first: bool = False  # the projection reads the hidden state, then the embedding
     before_norm: bool = False  # it is the hidden state before the target's final norm
@@ -37,10 +36,6 @@ class Recipe:
     array_mask: bool = False  # the decoder layer needs its mask as an array
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of a model whose only layer is the head's
     layer: str = ""  # where the decoder layer's tensors stand in the head
-
-
-def _extra_layer(layers: int) -> str:
-    return f"model.layers.{layers}."
 
 
 QWEN = {
@@ -64,25 +59,15 @@ MIMO = {
 MIXED: Mapping[str, Any] = {"first_k_dense_replace": 0, "moe_layer_freq": 1}
 RECIPES: Mapping[str, Recipe] = {
     "qwen3_next": Recipe(
-        lambda layers: "mtp.",
         QWEN,
         one_centred=False,
         arguments={"full_attention_interval": 1, "decoder_sparse_step": 1, "mlp_only_layers": []},
         layer="layers.0.",
     ),
-    "deepseek_v3": Recipe(_extra_layer, DEEPSEEK, array_mask=True, arguments=MIXED),
-    "glm4_moe": Recipe(_extra_layer, DEEPSEEK, arguments=MIXED),
-    "mimo": Recipe(lambda layers: "model.mtp_layers.0.", MIMO, hidden_first=True, before_norm=True),
+    "deepseek_v3": Recipe(DEEPSEEK, array_mask=True, arguments=MIXED),
+    "glm4_moe": Recipe(DEEPSEEK, arguments=MIXED),
+    "mimo": Recipe(MIMO, hidden_first=True, before_norm=True),
 }
-# What stands before the names of a head: as the families have it, and as conversions and sidecars leave it.
-PREFIXES = ("language_model.mtp.", "model.mtp.", "mtp.")
-
-
-def prefixes(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the names of a head's tensors may begin with, in the files of a model with this configuration."""
-    recipe, text = RECIPES.get(config.get("model_type", "")), config.get("text_config") or config
-    own = () if recipe is None else (recipe.prefix(int(text.get("num_hidden_layers") or 0)),)
-    return (*own, *PREFIXES)
 
 
 def take(tensors: Tensors, config: Mapping[str, Any]) -> Tensors:
@@ -90,11 +75,11 @@ def take(tensors: Tensors, config: Mapping[str, Any]) -> Tensors:
     would not know them."""
     found: Tensors = {}
     for name in list(tensors):
-        prefix = next((each for each in prefixes(config) if name.startswith(each)), None)
+        prefix = next((each for each in mtp_prefixes(config) if name.startswith(each)), None)
         if prefix is None:
             continue
         found[name.removeprefix(prefix)] = tensors[name]
-        if prefix not in PREFIXES:
+        if prefix not in MTP_PREFIXES:
             del tensors[name]
     return found
 

@@ -33,11 +33,11 @@ ELSEWHERE = ("MLX_PTX_CACHE_DIR",)  # where something is kept, not what
 APART = (
     "Server",
     "Several models",
-    "Who may use it",
+    "Access",
     "Scheduling",
     "Files and batches",
-    "Limits of a request",
-    "Images by address",
+    "Request limits",
+    "Remote media",
 )
 CPU = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "CPU variant", "Features")
 GPU = ("device_name", "architecture", "compute_capability_major", "compute_capability_minor", "memory_size")

@@ -55,7 +55,7 @@ COMMON = (
 NOT_SPLIT = {  # settings of what needs one process
     "cache_dir": "prefixes are kept in memory only",
     "draft_model": "no other model drafts",
-    "specprefill_draft_model": "prompts are not read sparsely",
+    "specprefill_draft_model": "prompts are not prefilled sparsely",
     "lora": "there are no adapters",
 }
 

@@ -26,7 +26,7 @@ log = logging.getLogger("paceline")
 READY_SECONDS = 3600.0  # for the slowest rank to load, after the first: while it answers, nobody gives up
 OWN_WORDS_SECONDS = 10.0  # while it loads: for this rank's own error, which says more than that another is gone
 LAST_WORDS_SECONDS = 4.0  # for clients to read that a rank is gone, and for probes to see it
-PRICES = ("state", "fixed", "chunk_token", "chunk_pair", "decode_token", "media_byte", "encode_byte", "encode_pair")
+COSTS = [part.name for part in fields(MemoryModel) if part.name not in ("attention", "grouping")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,28 +134,29 @@ def memory_of(admission: Admission) -> dict[str, Any]:
     budget, model = admission.budget, admission.memory_model
     return {
         "room": budget.usable - budget.holding("weights"),
-        "prices": {name: getattr(model, name) for name in PRICES},
+        "costs": {name: getattr(model, name) for name in COSTS},
         "attention": [[getattr(cost, part.name) for part in fields(cost)] for cost in model.attention],
     }
 
 
 def take_tightest(admission: Admission, others: Sequence[Mapping[str, Any]]) -> None:
-    """Admission counts as if every rank had the least room and the highest prices of all."""
+    """Admission counts as if every rank had the least room and the highest costs of all."""
     budget = admission.budget
     mine = budget.usable - budget.holding("weights")
     least = min([mine, *(int(other["room"]) for other in others)])
     if least < mine:
         log.info("another rank has less memory: %.2f GB beside the weights", least / 1e9)
         budget.limit -= mine - least
-    admission.memory_model = dearest(admission.memory_model, others)
+    admission.memory_model = highest_costs(admission.memory_model, others)
 
 
-def dearest(model: MemoryModel, others: Sequence[Mapping[str, Any]]) -> MemoryModel:
-    prices = {name: max([getattr(model, name), *(other["prices"][name] for other in others)]) for name in PRICES}
+def highest_costs(model: MemoryModel, others: Sequence[Mapping[str, Any]]) -> MemoryModel:
+    highest = {name: max([getattr(model, name), *(other["costs"][name] for other in others)]) for name in COSTS}
     attention = []
     for place, cost in enumerate(model.attention):
         rows = [other["attention"][place] for other in others if place < len(other["attention"])]
         costs = [AttentionCost(*row) for row in rows]
-        same = [each for each in costs if each.window == cost.window]
-        attention.append(replace(cost, token=max([cost.token, *(each.token for each in same)])))
-    return replace(model, attention=tuple(attention), **prices)
+        same = [cost, *(each for each in costs if each.window == cost.window)]
+        most = {name: max(getattr(each, name) for each in same) for name in ("token", "dense", "exact")}
+        attention.append(replace(cost, **most))
+    return replace(model, attention=tuple(attention), **highest)

@@ -25,7 +25,7 @@ from paceline.server.history import History
 from paceline.server.http.request_log import Figures
 from paceline.setting_values import MetricsAlias
 from paceline.stats import PrefixCacheStats, SpecDecodeStats, SpecPrefillStats, Stats
-from paceline.types import Delta
+from paceline.types import Delta, FinishReason
 
 # Ours, without the suffix of counters, to theirs. vLLM renamed its gauge of cache use; both names are still read.
 VLLM: Mapping[str, tuple[str, ...]] = {
@@ -298,7 +298,8 @@ class RequestTimer:
         self.arrived = time.perf_counter()
         self.last_token: dict[int, float] = {}  # per choice: when its last token came
         self.generated: Counts[int] = Counts()  # per choice: tokens delivered
-        self.unfinished = choices
+        self.choices = choices
+        self.finished: set[int] = set()
         self.prompt_seen = False
         metrics.activity.set()
 
@@ -329,13 +330,22 @@ class RequestTimer:
             slot.accepted_tokens += delta.usage.accepted_tokens
             slot.drafted_tokens += delta.usage.accepted_tokens + delta.usage.rejected_tokens
         if delta.finish_reason is not None:
-            self.unfinished -= 1
-            metrics.finished[delta.finish_reason].inc()
-            slot.finished += 1
+            self._finish(delta.index, delta.finish_reason)
+
+    def _finish(self, choice: int, reason: FinishReason) -> None:
+        self.finished.add(choice)
+        self.metrics.finished[reason].inc()
+        self.metrics.history.now().finished += 1
+
+    def stop(self, choice: int) -> None:
+        """The API ended this choice, whose sequence still runs."""
+        if choice not in self.finished:
+            self._finish(choice, "stop")
+            self.figures.finish_reasons.append("stop")
 
     def end(self, *, refused: bool) -> None:
         """A refused request never ran. Choices of another request that have not finished by now were aborted."""
         if refused:
             return
         self.metrics.e2e_latency.observe(time.perf_counter() - self.arrived)
-        self.metrics.finished["abort"].inc(self.unfinished)
+        self.metrics.finished["abort"].inc(self.choices - len(self.finished))

@@ -97,7 +97,8 @@ class StatusBroadcast:
                 else:
                     await self._idle()
         finally:
-            for reader in self.readers:
+            # Cancelled because the last reader left: those that have come since have a sampler of their own.
+            for reader in self.readers if self._sampling is asyncio.current_task() else ():
                 reader.ended = True
                 reader.changed.set()
 

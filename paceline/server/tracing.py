@@ -16,7 +16,9 @@ import threading
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
+from http.client import HTTPException
 from typing import Any
+from urllib.parse import unquote
 
 from paceline import __version__
 from paceline.server.http.request_log import RequestRecord
@@ -92,7 +94,7 @@ class Tracer:
             with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
                 response.read()
             self._failing = False
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             self.lost += len(spans)
             if not self._failing:  # once, until it works again
                 logger.warning("traces cannot be sent to %s: %s", self.url, error)
@@ -161,6 +163,6 @@ def _value(value: Any) -> dict[str, Any]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """As OpenTelemetry writes headers in a variable: `name=value,name=value`."""
+    """As OpenTelemetry writes headers in a variable: `name=value,name=value`, percent-encoded."""
     parts = (part.partition("=") for part in text.split(",") if "=" in part)
-    return [(name.strip(), value.strip()) for name, _, value in parts]
+    return [(unquote(name.strip()), unquote(value.strip())) for name, _, value in parts]

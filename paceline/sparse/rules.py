@@ -1,4 +1,4 @@
-"""Which prompts are read sparsely, and which of their tokens are kept. No MLX."""
+"""Which prompts are prefilled sparsely, and which of their tokens are kept. No MLX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Setting = Literal["off", "auto"]
 # All but "sparse" are read whole: nothing to leave out, too short, too long, or scoring failed.
 Outcome = Literal["sparse", "whole", "short", "long", "failed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-NO_DRAFT = "no draft model is loaded (--specprefill-draft-model)"  # why nothing is read sparsely
+NO_DRAFT = "no draft model is loaded (--specprefill-draft-model)"  # why nothing is prefilled sparsely
 MIN_KEEP_RATIO, MAX_KEEP_RATIO = 0.1, 1.0
 SHORTEST = 256  # tokens; shorter prompts are read whole, even if the request asks for sparse prefill
 
@@ -25,7 +25,7 @@ class Rules:
     """The server's settings; a request's own settings override them."""
 
     setting: Setting = "off"
-    threshold: int = 8192  # `auto` reads prompts of so many uncached tokens sparsely
+    threshold: int = 8192  # uncached tokens from which `auto` applies
     keep: float = 0.3
     most: int = 196_608  # prompts of more uncached tokens are read whole
 

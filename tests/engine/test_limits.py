@@ -187,15 +187,15 @@ SHARES = st.none() | st.floats() | st.sampled_from([0.1, 0.3, 1, 1.0])
 
 @given(st.sampled_from([None, True, False]), SHARES, st.booleans(), st.sampled_from([None, "no draft"]), st.booleans())
 def test_what_is_said_of_sparse_prefill_has_an_effect_or_is_refused_by_name(
-    word: bool | None, share: float | None, reads_sparsely: bool, no_sparse: str | None, scored: bool
+    word: bool | None, share: float | None, prefills_sparsely: bool, no_sparse: str | None, scored: bool
 ) -> None:
     sampling = Sampling(specprefill=word, specprefill_keep=share, prompt_logprobs=0 if scored else None)
-    wanted = word is True or (word is None and reads_sparsely)
+    wanted = word is True or (word is None and prefills_sparsely)
     possible = no_sparse is None and not scored
     asks = word is True or share is not None
     takes = (share is None or 0.1 <= share <= 1.0) and (not asks or (wanted and possible))
     try:
-        validate(sampling, Limits(100, 50, no_sparse=no_sparse, reads_sparsely=reads_sparsely))
+        validate(sampling, Limits(100, 50, no_sparse=no_sparse, prefills_sparsely=prefills_sparsely))
     except InvalidRequest as error:
         assert not takes
         assert error.field in ("specprefill", "specprefill_keep_pct") and error.field in str(error)
@@ -206,15 +206,15 @@ def test_what_is_said_of_sparse_prefill_has_an_effect_or_is_refused_by_name(
 
 
 @pytest.mark.parametrize("no_sparse", [None, "no draft model is loaded"])
-@pytest.mark.parametrize("reads_sparsely", [False, True])
-def test_to_read_a_prompt_whole_may_always_be_asked_for(no_sparse: str | None, reads_sparsely: bool) -> None:
-    limits = Limits(100, 50, no_sparse=no_sparse, reads_sparsely=reads_sparsely)
+@pytest.mark.parametrize("prefills_sparsely", [False, True])
+def test_to_read_a_prompt_whole_may_always_be_asked_for(no_sparse: str | None, prefills_sparsely: bool) -> None:
+    limits = Limits(100, 50, no_sparse=no_sparse, prefills_sparsely=prefills_sparsely)
     for scores in (None, 0):
         validate(Sampling(specprefill=False, prompt_logprobs=scores), limits)
 
 
 def test_why_no_prompt_is_read_sparsely_is_in_the_message() -> None:
-    limits = Limits(100, 50, no_sparse="this model's layers look back through a window", reads_sparsely=True)
+    limits = Limits(100, 50, no_sparse="this model's layers look back through a window", prefills_sparsely=True)
     with pytest.raises(InvalidRequest, match="look back through a window"):
         validate(Sampling(specprefill=True), limits)
     with pytest.raises(InvalidRequest, match="0.05.*0.1.*1.0"):

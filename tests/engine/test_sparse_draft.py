@@ -1,4 +1,4 @@
-"""What may be a draft, and whose prompts can be read sparsely: told at start, in one line."""
+"""What may be a draft, and whose prompts can be prefilled sparsely: told at start, in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is read sparsely, what becomes of a sequence on the way, and that nothing is left behind."""
+"""Who is prefilled sparsely, what becomes of a sequence on the way, and that nothing is left behind."""
 
 from __future__ import annotations
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from paceline.cache.slot_plan import PADDED
+from paceline.models.files import mtp_prefixes
 from paceline.models.loader import load
 from paceline.models.mtp import MTPHead
-from paceline.models.mtp_recipes import RECIPES, missing, prefixes, take
+from paceline.models.mtp_recipes import RECIPES, missing, take
 from tests.engine.stepper import Stepper
 from tests.engine.watched import prompt, usage
 from tests.synthetic.mtp_families import FAMILIES, HIDDEN, LAYERS, VOCAB, build
@@ -91,7 +92,7 @@ def test_a_head_that_the_conversion_dropped_is_missed_by_name(
     bare = Path(shutil.copytree(folder, tmp_path / name))
     config = json.loads((bare / "config.json").read_text())
     stored = tensors_of(bare / "model.safetensors")
-    left = {key: value for key, value in stored.items() if not key.startswith(prefixes(config))}
+    left = {key: value for key, value in stored.items() if not key.startswith(mtp_prefixes(config))}
     mx.eval(left)
     mx.save_safetensors(str(bare / "model.safetensors"), left)
     head = load(str(bare), "float32").head
@@ -105,7 +106,7 @@ def test_a_head_in_a_file_of_its_own_is_found(built: tuple[str, Path, Any, Any],
     apart = Path(shutil.copytree(folder, tmp_path / name))
     config = json.loads((apart / "config.json").read_text())
     stored = tensors_of(apart / "model.safetensors")
-    head = {key: stored.pop(key) for key in list(stored) if key.startswith(prefixes(config))}
+    head = {key: stored.pop(key) for key in list(stored) if key.startswith(mtp_prefixes(config))}
     mx.eval(stored, head)
     (apart / where).parent.mkdir(exist_ok=True)
     mx.save_safetensors(str(apart / where), head, metadata={"format": "pt"})
@@ -129,7 +130,7 @@ def test_a_sidecar_that_cannot_be_read_leaves_the_model(
     bare = Path(shutil.copytree(folder, tmp_path / name))
     config = json.loads((bare / "config.json").read_text())
     stored = tensors_of(bare / "model.safetensors")
-    left = {key: value for key, value in stored.items() if not key.startswith(prefixes(config))}
+    left = {key: value for key, value in stored.items() if not key.startswith(mtp_prefixes(config))}
     mx.eval(left)
     mx.save_safetensors(str(bare / "model.safetensors"), left)
     (bare / "mtp.safetensors").write_bytes(b"nothing")

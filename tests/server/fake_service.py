@@ -173,7 +173,7 @@ class FakeService:
         self.no_thinking_budget: str | None = None
         self.statistics = Stats(state="loading")  # tests say what an engine would
         self.sampling_defaults: dict[str, Any] = {}  # where a request is silent
-        self.no_sparse: str | None = None  # why prompts cannot be read sparsely
+        self.no_sparse: str | None = None  # why prompts cannot be prefilled sparsely
         self.tokenizer = ByteTokenizer()
         self.requests: list[ChatRequest | GenerateRequest] = []
         self.running: dict[RequestId, asyncio.Event] = {}
@@ -280,13 +280,13 @@ class FakeService:
     async def _stream(
         self, build: Callable[[], list[int]], request: ChatRequest | GenerateRequest, field: str
     ) -> AsyncGenerator[Delta, None]:
-        reads_sparsely = self.settings.specprefill == "auto"
+        prefills_sparsely = self.settings.specprefill == "auto"
         limits = Limits(
             self.context_length,
             self.tokenizer.vocab_size,
             self.settings.max_choices,
             no_sparse=self.no_sparse,
-            reads_sparsely=reads_sparsely,
+            prefills_sparsely=prefills_sparsely,
         )
         validate_choices(request.n, limits)
         validate(request.sampling, limits)
@@ -305,7 +305,7 @@ class FakeService:
                 raise refusal(command.removeprefix("refuse-"))
             if request.announce:
                 yield Delta(accepted=Acceptance(len(prompt), 1))
-            rows = [_Row(index, prompt, request.sampling, reads_sparsely) for index in range(request.n)]
+            rows = [_Row(index, prompt, request.sampling, prefills_sparsely) for index in range(request.n)]
             step = 0
             while any(row.finished is None for row in rows):
                 if step == after and command in ("fail", "abort"):
@@ -332,9 +332,9 @@ class FakeService:
 
 
 class _Row:
-    def __init__(self, index: int, prompt: list[int], sampling: Sampling, reads_sparsely: bool) -> None:
+    def __init__(self, index: int, prompt: list[int], sampling: Sampling, prefills_sparsely: bool) -> None:
         self.index = index
-        self.sparse = reads_sparsely if sampling.specprefill is None else sampling.specprefill
+        self.sparse = prefills_sparsely if sampling.specprefill is None else sampling.specprefill
         self.prompt = prompt
         self.sampling = sampling
         self.left = [*REPLY.encode(), END]

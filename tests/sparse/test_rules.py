@@ -1,4 +1,4 @@
-"""Which prompts are read sparsely."""
+"""Which prompts are prefilled sparsely."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.reference import greedy_text
 from tests.sparse.stepper import SparseStepper, kept
 
 
-def test_auto_reads_sparsely_from_the_threshold_on(llama: Path) -> None:
+def test_auto_prefills_sparsely_from_the_threshold_on(llama: Path) -> None:
     stepper = SparseStepper(llama, rules=Rules("auto", threshold=300, keep=0.4))
     rows = {count: stepper.scored(str(count), prompt(count), 3) for count in (299, 300, 500)}
     stepper.finish()

@@ -69,7 +69,8 @@ class GrammarSpec:
 
     @classmethod
     def choice(cls, choices: Sequence[str], *, field: str | None = "structured_outputs") -> GrammarSpec:
-        if isinstance(choices, str) or not choices or not all(isinstance(choice, str) for choice in choices):
+        listed = isinstance(choices, list | tuple) and bool(choices)
+        if not listed or not all(isinstance(choice, str) for choice in choices):
             raise InvalidRequest("A choice is a list of one or more strings.", field=field)
         if len(choices) > limits.ENTRIES:
             raise InvalidRequest(f"A choice has at most {limits.ENTRIES} strings, not {len(choices)}.", field=field)

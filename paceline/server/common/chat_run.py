@@ -37,6 +37,18 @@ class ChatDelta:
     token_ids: tuple[int, ...] = ()
     prompt: PromptInfo | None = None  # with the first of all
 
+    def absorb(self, other: ChatDelta) -> bool:
+        """Append a delta of the same choice and kind: both only text, or both only reasoning."""
+        kind = _kind(self)
+        if kind is None or kind is not _kind(other):
+            return False
+        text = "".join(event.text for event in (*self.events, *other.events) if isinstance(event, kind))
+        self.events = (kind(text),)
+        self.logprobs += other.logprobs
+        self.token_ids += other.token_ids
+        self.finish_reason, self.stop_reason = other.finish_reason, other.stop_reason
+        return True
+
 
 @dataclass(slots=True)
 class ChatRun:
@@ -58,27 +70,36 @@ class ChatRun:
         """Where calls may not be parallel, a choice ends before its second one; sequences end with the last choice."""
         stream = self.state.backend.stream_chat(self.request)
         choices: dict[int, _Choice] = {}
-        async with aclosing(follow(self.state, stream, self.request.n, self.request.request_id)) as deltas:
+        stopped: set[int] = set()
+        run = follow(self.state, stream, self.request.n, self.request.request_id, stopped)
+        async with aclosing(run) as deltas:
             async for merged in deltas:
-                found: list[ChatDelta] = []
-                for delta in merged.parts or (merged,):  # a mark in one of them ends reasoning, or begins a call
-                    choice = choices.get(delta.index)
-                    if choice is not None and choice.over:
-                        continue
-                    self.counter.add(0, delta)
+                pending: ChatDelta | None = None
+                for delta in merged.parts or (merged,):  # one by one: a marker may end reasoning or begin a call
                     if delta.accepted is not None:
-                        found.append(ChatDelta(delta.index, accepted=True))
+                        self.counter.add(0, delta)
+                        yield ChatDelta(delta.index, accepted=True)
                         continue
+                    choice = choices.get(delta.index)
                     if choice is None:
                         tail = "" if delta.prompt is None else delta.prompt.tail
                         thinks = opens_reasoning(tail, self.state.backend.answer_format)
                         choice = choices[delta.index] = _Choice(self._parser(thinks), self.toolbox.parallel)
+                    elif choice.finished:
+                        continue
                     events = _parsed(choice.parser, delta)
+                    made = choice.read(delta, events)
+                    if choice.finished and delta.finish_reason is None:
+                        stopped.add(delta.index)
+                    if pending is not None and not pending.absorb(made):
+                        yield pending
+                        pending = None
+                    pending = pending or made
+                    self.counter.add(0, delta)
                     self.counter.add_parsed(delta.index, events)
-                    _add(found, choice.read(delta, events))
-                for each in found:
-                    yield each
-                if sum(choice.over for choice in choices.values()) == self.request.n:
+                if pending is not None:
+                    yield pending
+                if sum(choice.finished for choice in choices.values()) == self.request.n:
                     return
 
     def _parser(self, thinking: bool) -> OutputParser:
@@ -94,43 +115,24 @@ class ChatRun:
 
 
 class _Choice:
-    """What the deltas of one choice become."""
+    """Parses one choice, and decides its finish reason."""
 
     def __init__(self, parser: OutputParser, parallel: bool) -> None:
         self.parser, self.parallel = parser, parallel
-        self.calls = self.over = False
+        self.has_call = self.finished = False
 
     def read(self, delta: Delta, events: tuple[Event, ...]) -> ChatDelta:
         reason: str | None = delta.finish_reason
         second = None if self.parallel else _second_call(events)
         if second is not None:
             events, reason = events[:second], "stop"
-        self.calls = self.calls or any(isinstance(event, CallEnd) for event in events)
-        self.over = reason is not None
-        if reason == "stop" and self.calls:
+        self.has_call = self.has_call or any(isinstance(event, CallEnd) for event in events)
+        self.finished = reason is not None
+        if reason == "stop" and self.has_call:
             reason = "tool_calls"
         stop = delta.stop_reason if second is None else None
         prompt, ids = delta.prompt, delta.token_ids
         return ChatDelta(delta.index, events, delta.logprobs, reason, stop, token_ids=ids, prompt=prompt)
-
-
-def _add(found: list[ChatDelta], delta: ChatDelta) -> None:
-    """Those that say more of the same are one."""
-    kind = _kind(delta)
-    if not found or kind is None or kind is not _kind(found[-1]):
-        found.append(delta)
-        return
-    before = found[-1]
-    text = "".join(event.text for each in (before, delta) for event in each.events if isinstance(event, kind))
-    found[-1] = ChatDelta(
-        delta.index,
-        (kind(text),),
-        before.logprobs + delta.logprobs,
-        delta.finish_reason,
-        delta.stop_reason,
-        token_ids=before.token_ids + delta.token_ids,
-        prompt=before.prompt,
-    )
 
 
 def _kind(delta: ChatDelta) -> type[Content] | type[Reasoning] | None:

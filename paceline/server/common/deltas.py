@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -21,9 +21,14 @@ Deltas = AsyncGenerator[tuple[int, Delta], None]  # each with the place of its p
 
 
 async def follow(
-    state: AppState, stream: AsyncGenerator[Delta, None], choices: int, request_id: RequestId | None
+    state: AppState,
+    stream: AsyncGenerator[Delta, None],
+    choices: int,
+    request_id: RequestId | None,
+    stopped: Collection[int] = (),
 ) -> AsyncGenerator[Delta, None]:
-    """One engine request's deltas. A failed sequence raises; closing this generator frees all of them."""
+    """One engine request's deltas. A failed sequence raises; closing this generator frees all of them. `stopped`: the
+    choices that the caller has ended by itself."""
     context = current()
     timer = RequestTimer(state.metrics, choices, context.figures)
     refused = False
@@ -42,11 +47,13 @@ async def follow(
                         raise EngineUnavailable("The server ended this request before it was finished.")
                     yield delta
     except (InvalidRequest, EngineUnavailable, Refused) as error:
-        refused = isinstance(error, Refused) or timer.unfinished == choices
+        refused = isinstance(error, Refused) or not timer.finished
         if isinstance(error, NeverFits | Refused):
             state.metrics.refused["never_fits" if isinstance(error, NeverFits) else error.cause] += 1
         raise
     finally:
+        for choice in stopped:
+            timer.stop(choice)
         timer.end(refused=refused)
 
 
@@ -62,7 +69,8 @@ async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = 
             async for delta in only:
                 yield 0, delta
         return
-    arrivals: asyncio.Queue[tuple[int, Delta] | Exception | None] = asyncio.Queue()
+    # Bounded: what is not read waits in its stream, which counts it.
+    arrivals: asyncio.Queue[tuple[int, Delta] | Exception | None] = asyncio.Queue(together)
     turn = asyncio.Semaphore(together)
 
     async def pump(place: int, stream: AsyncGenerator[Delta, None]) -> None:
@@ -70,10 +78,10 @@ async def merge(streams: Sequence[AsyncGenerator[Delta, None]], together: int = 
         try:
             async with turn, aclosing(stream):
                 async for delta in stream:
-                    arrivals.put_nowait((place, delta))
+                    await arrivals.put((place, delta))
         except Exception as error:
             end = error
-        arrivals.put_nowait(end)
+        await arrivals.put(end)
 
     pumps = [asyncio.create_task(pump(place, stream)) for place, stream in enumerate(streams)]
     try:

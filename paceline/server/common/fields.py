@@ -24,6 +24,9 @@ from paceline.types import Sampling
 
 Item = TypeVar("Item")
 Many = Annotated[list[Item], Field(fail_fast=True)]  # the first wrong item is enough: there may be a million
+Metadata = Annotated[  # OpenAI's limits
+    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
+]
 Priority = Annotated[int, Field(ge=-1000, le=1000)]  # lower comes first, under the policies that use it
 
 

@@ -9,6 +9,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -25,6 +26,7 @@ from paceline.settings import Settings
 
 Body = TypeVar("Body", bound=BaseModel)
 T = TypeVar("T")
+HELD = "paceline.body"  # the scope's key of its HeldBody
 SMALL = 64 << 10  # bytes of a body that is not counted
 BODY_SHARE = 8  # bodies may take one part in so many of the memory
 BODY_BYTES = 3  # memory for a byte of a body: as it came, as text, as what was made of it
@@ -48,6 +50,19 @@ def body_memory(settings: Settings) -> HostMemory:
     if settings.memory_limit_gb is not None:
         return HostMemory(int(settings.memory_limit_gb * 1e9) // BODY_SHARE)
     return HostMemory(max(memory_limit("cpu").bytes // BODY_SHARE, 2 * BODY_BYTES * settings.max_body_mb << 20))
+
+
+@dataclass(slots=True)
+class HeldBody:
+    """What a request's body takes of the memory for bodies."""
+
+    memory: HostMemory
+    bytes: int = 0
+    outlives_answer: bool = False  # then whoever said so releases it
+
+    def release(self) -> None:
+        self.memory.give_back(self.bytes)
+        self.bytes = 0
 
 
 class BodyLimit:
@@ -80,26 +95,28 @@ class BodyLimit:
         if too_large is not None:
             await error_response(too_large, scope["path"])(scope, receive, send)
             return
-        received = held = 0
+        received = 0
+        held = scope[HELD] = HeldBody(self.memory)
 
         async def counted() -> Message:
-            nonlocal received, held
+            nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
             if received > self.max_bytes:
                 raise BodyTooLarge(self.max_bytes)
             # What has arrived, not what was announced: a few slow clients must not block all others.
-            more = BODY_BYTES * received - held if received > SMALL else 0
+            more = BODY_BYTES * received - held.bytes if received > SMALL else 0
             if more and not self.memory.try_take(more):
                 self.on_refusal()
                 raise TooManyBodies
-            held += more
+            held.bytes += more
             return message
 
         try:
             await self.app(scope, counted, send)
         finally:
-            self.memory.give_back(held)
+            if not held.outlives_answer:
+                held.release()
 
 
 async def read_body(request: Request, model: type[Body]) -> tuple[Body, dict[str, Any]]:
@@ -149,6 +166,15 @@ def parse_json(body: bytes) -> Any:
             what = f"{field or 'a number'} has more than {most} digits"
         message = f"The request's body is not valid JSON: {what}"
         raise InvalidRequest(message, field=field, code="invalid_json") from None
+
+
+def keep_body(request: Request) -> Callable[[], None]:
+    """The body is needed after the answer, until this is called."""
+    held: HeldBody | None = request.scope.get(HELD)
+    if held is None:  # a call from inside the process
+        return lambda: None
+    held.outlives_answer = True
+    return held.release
 
 
 def _head_length(scope: Scope) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -265,17 +266,26 @@ def install(app: FastAPI) -> None:
 
 def _not_here(request: Request) -> str:
     path = request.url.path[:LONGEST_PATH]
-    known = request.app.openapi()["paths"]
+    known = _documented(request)
     below = [one for one in known if one.startswith(f"{path.rstrip('/')}/")]
     near = below or difflib.get_close_matches(path, known, n=1)
     what = f"did you mean {near[0]}?" if near else "/openapi.json lists what there is."
     return f"There is no {path} here; {what}"
 
 
+def _documented(request: Request) -> dict[str, set[str]]:
+    """The methods of the paths in /openapi.json. To build that document would hold up every stream."""
+    found: dict[str, set[str]] = {}
+    for route in request.app.routes:
+        if isinstance(route, APIRoute) and route.include_in_schema:
+            found.setdefault(route.path_format, set()).update(route.methods or ())
+    return found
+
+
 def _methods_of(request: Request) -> list[str]:
-    documented = request.app.openapi()["paths"].get(request.url.path)
+    documented = _documented(request).get(request.url.path)
     if documented is not None:  # a path of its own, though it may look like an id of another
-        return [method for method in METHODS if (method if method != "HEAD" else "GET").lower() in documented]
+        return [method for method in METHODS if (method if method != "HEAD" else "GET") in documented]
 
     def taken(method: str) -> bool:
         scope = {**request.scope, "method": "GET" if method == "HEAD" else method}

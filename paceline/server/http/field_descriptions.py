@@ -146,7 +146,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "instruction": "Instruction for a reranker. Default: the one that it was trained with.",
     # -- Ollama
     "options": "Sampling options, below.",
-    "keep_alive": "Accepted. The model is always loaded.",
+    "keep_alive": "Accepted. `--idle-unload` says when a model is unloaded.",
     "images": "Images, in base64.",
     "raw": "The prompt without the chat template.",
     "truncate": "Cut a text that is longer than the context. Default: true.",

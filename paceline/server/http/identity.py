@@ -29,6 +29,7 @@ class RequestContext:
     cancelled: bool = False
     on_cancel: list[Callable[[], None]] = field(default_factory=list)
     address: str = ""  # the client's
+    charged: str | None = None  # the tenant, where it is not the owner
     headers: dict[str, str] = field(default_factory=dict)  # more of them, for the answer
     figures: Figures = field(default_factory=Figures)
 
@@ -48,6 +49,8 @@ class RequestContext:
         Anybody may write any `user`, so it divides the share of its address (`client/user`, see engine/policy) and no
         other: neither a key nor an address can become many to get more.
         """
+        if self.charged is not None:
+            return self.charged
         if self.owner is not None:
             return self.owner
         client = f"client-{_hashed(_network(self.address))}" if self.address else "client"

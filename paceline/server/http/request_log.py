@@ -16,7 +16,7 @@ from paceline.types import Delta
 UNLOGGED_PATHS = ("/health", "/ping", "/ready", "/metrics", "/v1/loads", "/loads")  # what probes ask every few seconds
 LOST = 499  # nginx's status for a client that went away before it was answered
 
-INNER = ("began", "drafts")  # of the figures: not for the log
+INNER = ("began", "unfinished", "drafts")  # of the figures: not for the log
 
 access = logging.getLogger("paceline.access")
 

@@ -98,7 +98,7 @@ def chat_answer(state: AppState, body: ChatBody) -> Answer:
 def generate_answer(state: AppState, body: GenerateBody) -> Answer:
     prompt = body.prompt or ""
     if body.raw or not state.backend.takes_chat:
-        for name, given in (("system", body.system), ("images", body.images)):
+        for name, given in (("system", body.system), ("images", body.images), ("think", body.think)):
             if given:
                 raise InvalidRequest.at(name, "needs the model's template: it cannot be used with a raw prompt.")
         return Answer(state, body, as_response, _text(state, body, prompt))

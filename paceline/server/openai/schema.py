@@ -106,7 +106,7 @@ class SamplingFields(RequestBody):
     skip_special_tokens: bool | None = None
     speculation: Annotated[Speculation | None, BeforeValidator(_speculation)] = None
     speculation_method: str | None = None  # the service knows what it may be
-    specprefill: bool | None = None  # read a long prompt sparsely
+    specprefill: bool | None = None  # prefill a long prompt sparsely
     specprefill_keep_pct: float | None = None  # share of it that is read
     cache: bool | None = None  # false: neither use nor feed the prefix cache
     cache_salt: Annotated[str, Field(min_length=1, max_length=256)] | None = None  # vLLM's

@@ -9,12 +9,12 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from paceline.errors import InvalidRequest, SettingsError
-from paceline.server.common.fields import Lenient, read_other, refuse_unsupported
+from paceline.server.common.fields import Lenient, Metadata, read_other, refuse_unsupported
 from paceline.server.http.errors import NotFound
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import TEXT, Answers, body_schema, object_of, returns
@@ -26,6 +26,7 @@ from paceline.server.openai.responses.store import page
 from paceline.server.state import AppState
 
 PIECE = 1 << 20
+MOST_JOBS = 1000  # of one key
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 UPLOAD = {
     "requestBody": {
@@ -81,7 +82,7 @@ class BatchBody(Lenient):
     input_file_id: str
     endpoint: str
     completion_window: str
-    metadata: Annotated[dict[str, str], Field(max_length=16)] | None = None
+    metadata: Metadata | None = None
 
 
 class BatchNotFound(NotFound):
@@ -172,6 +173,11 @@ def _add_batches(state: AppState, router: APIRouter, files: FileStore, batches: 
             raise InvalidRequest.at("completion_window", f'is {body.completion_window!r}; it must be "24h".')
         files.find(body.input_file_id, current().owner, "input_file_id")
         files.check_room(0)
+        if sum(job.owner == current().owner for job in batches.jobs.values()) >= MOST_JOBS:
+            raise InvalidRequest(
+                f"There are {MOST_JOBS} batches here already: the oldest goes {files.days:g} days after it was made.",
+                code="too_many_batches",
+            )
         job = Job(current().owner, body.endpoint, body.input_file_id, body.metadata)
         await batches.add(job)
         return JSONResponse(job.described())

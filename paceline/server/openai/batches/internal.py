@@ -33,10 +33,11 @@ class InternalCalls:
         self._app = UnhandledErrors(routed)
         self._requests = requests
 
-    async def post(self, path: str, body: Mapping[str, Any], owner: str) -> Reply:
-        """The answer to a POST that `owner` pays for. Cancelling this frees its sequences."""
+    async def post(self, path: str, body: Mapping[str, Any], owner: str | None) -> Reply:
+        """The answer to a POST of `owner`, charged to its batches. Cancelling this frees its sequences."""
         content = await asyncio.to_thread(encode_long, dict(body))
-        context = RequestContext(f"req_{uuid.uuid4().hex}", {"user": owner})
+        state = {} if owner is None else {"user": owner}
+        context = RequestContext(f"req_{uuid.uuid4().hex}", state, charged=f"batches/{owner or 'all'}")
         scope: Scope = {
             "type": "http",
             "asgi": {"version": "3.0"},

@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,9 +77,12 @@ class Job:
 
     @classmethod
     def load(cls, path: Path) -> Job | None:
+        """None: it cannot be read, or describes no batch."""
         described = read_json(path)
-        names = {each.name for each in fields(cls)}
-        return cls(**described) if described is not None and set(described) <= names else None
+        try:
+            return None if described is None else cls(**described)
+        except TypeError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,9 @@ def read_line(text: bytes, endpoint: str) -> Line:
         raise BadLine("mismatched_endpoint", f"url is {url!r}; the batch is for {endpoint}.", "url")
     if not isinstance(body, dict):
         raise BadLine("missing_required_parameter", "body must be an object.", "body")
+    for name in ("stream", "background"):
+        if body.get(name):
+            raise BadLine("invalid_request", f"A request of a batch cannot ask for {name}.", f"body.{name}")
     return Line(id, body)
 
 

@@ -90,17 +90,28 @@ class Batches:
                     await self._run(job, calls)
                 except Exception as error:
                     logger.exception("the batch %s failed", job.id)
-                    message = str(error) if isinstance(error, PacelineError | OSError) else "The server's log says why."
-                    job.problems.append({"code": "server_error", "message": message, "line": None, "param": None})
-                    job.become("failed")
-                    await self._save(job)
-                    for kind in ("output", "error"):
-                        self._part(job, kind).unlink(missing_ok=True)
+                    await self._fail(job, error)
                 finally:
                     self._stopped.pop(job.id, None)
         finally:
             cleaning.cancel()
             await asyncio.gather(cleaning, return_exceptions=True)
+
+    async def _fail(self, job: Job, error: Exception) -> None:
+        """Where even that cannot be written, it is tried again at the next start."""
+        message = "The server's log says why."
+        if isinstance(error, PacelineError):
+            message = str(error)
+        elif isinstance(error, OSError):  # its text would tell the client a path
+            message = error.strerror or message
+        job.problems.append({"code": "server_error", "message": message, "line": None, "param": None})
+        job.become("failed")
+        try:
+            await self._save(job)
+            for kind in ("output", "error"):
+                self._part(job, kind).unlink(missing_ok=True)
+        except OSError:
+            logger.exception("the batch %s cannot be saved", job.id)
 
     async def _run(self, job: Job, calls: InternalCalls) -> None:
         source = self.files.path(job.input_file_id)
@@ -144,7 +155,7 @@ class Batches:
                 line = await asyncio.to_thread(_next_line, lines, job.endpoint, done)
                 if line is None:
                     break
-                while not stopped.done() and not self._has_room(len(running)):
+                while not stopped.done() and not await self._has_room(len(running)):
                     await asyncio.wait({stopped, *running}, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                     running = _unfinished(running)
                 if not stopped.done():
@@ -159,25 +170,23 @@ class Batches:
             await asyncio.gather(stopped, *running, return_exceptions=True)
 
     async def _result(self, job: Job, calls: InternalCalls, line: Line) -> tuple[dict[str, Any], bool]:
-        if line.body.get("stream") or line.body.get("background"):
-            error = {"code": "invalid_request", "message": "A request of a batch cannot ask for stream or background."}
-            return result_line(line, error=error), False
         while True:
             body = {**line.body, "priority": LOWEST}
-            reply = await calls.post(job.endpoint, body, f"batches/{job.owner or 'all'}")
+            reply = await calls.post(job.endpoint, body, job.owner)
             if reply.status not in FOR_NOW:
                 break
             await asyncio.sleep(RETRY_SECONDS)
-            await self._until(lambda: self._has_room(0))
+            while not await self._has_room(0):
+                await asyncio.sleep(POLL_SECONDS)
         response = {"status_code": reply.status, "request_id": reply.request_id, "body": reply.body}
         return result_line(line, response=response), reply.status == 200
 
-    def _has_room(self, mine: int) -> bool:
+    async def _has_room(self, mine: int) -> bool:
         """Whether one more request of a batch may start beside `mine` of them."""
         backend = self.state.backend
         if self.state.gate.closed or not backend.ready or backend.failure is not None:
             return False
-        stats = backend.stats()
+        stats = await asyncio.to_thread(backend.stats)
         if stats.num_requests_waiting:
             return False
         alone = stats.num_requests_running <= mine
@@ -239,11 +248,15 @@ class Batches:
 
     async def _clean_now_and_then(self) -> None:
         while True:
-            await asyncio.to_thread(self.files.clean)
-            oldest = self.files.clock() - self.files.days * DAY
-            for job in [job for job in self.jobs.values() if job.ended and job.created_at < oldest]:
-                del self.jobs[job.id]
-                (self.folder / f"{job.id}.json").unlink(missing_ok=True)
+            try:
+                used = {job.input_file_id for job in self.jobs.values() if not job.ended}
+                await asyncio.to_thread(self.files.clean, used)
+                oldest = self.files.clock() - self.files.days * DAY
+                for job in [job for job in self.jobs.values() if job.ended and job.created_at < oldest]:
+                    del self.jobs[job.id]
+                    (self.folder / f"{job.id}.json").unlink(missing_ok=True)
+            except OSError:
+                logger.exception("old files of batches cannot be removed")
             await asyncio.sleep(CLEAN_SECONDS)
 
 

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -103,10 +103,14 @@ class FileStore:
         """Keep a file for so many seconds, or as long as the server keeps any."""
         id = new_id()
         part = self.folder / f"{id}.part"
-        with part.open("wb") as written:
-            for piece in pieces:
-                written.write(piece)
-        return self.adopt(part, owner, filename, purpose, id=id, seconds=seconds)
+        try:
+            with part.open("wb") as written:
+                for piece in pieces:
+                    written.write(piece)
+            return self.adopt(part, owner, filename, purpose, id=id, seconds=seconds)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
 
     def adopt(
         self, path: Path, owner: str | None, filename: str, purpose: str, *, id: str, seconds: int | None = None
@@ -144,10 +148,11 @@ class FileStore:
         (self.folder / f"{id}.json").unlink(missing_ok=True)
         self.path(id).unlink(missing_ok=True)
 
-    def clean(self) -> None:
-        """Remove what has expired."""
+    def clean(self, used: Collection[str] = ()) -> None:
+        """Remove what has expired and is not used."""
         with self._lock:
-            gone = [file.id for file in self._files.values() if file.expires_at <= self.clock()]
+            expired = [file.id for file in self._files.values() if file.expires_at <= self.clock()]
+            gone = [id for id in expired if id not in used]
         for id in gone:
             self.delete(id)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -82,7 +82,7 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
         self._logs: OrderedDict[str, EventLog] = OrderedDict()
 
-    def start(self, run: Run, *, streamed: bool) -> EventLog:
+    def start(self, run: Run, *, streamed: bool, on_end: Callable[[], None] = lambda: None) -> EventLog:
         """Run it to its end, whoever reads. With `streamed`, its events can be read again."""
         log = EventLog()
         if streamed:
@@ -93,6 +93,7 @@ class Background:
         self._gate.enter()  # a server that is stopped waits for it
         self._tasks.add(task)  # the loop itself holds tasks weakly
         task.add_done_callback(self._done)
+        task.add_done_callback(lambda _: on_end())
         return log
 
     def _done(self, task: asyncio.Task[None]) -> None:

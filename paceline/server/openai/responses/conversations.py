@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from paceline.errors import InvalidRequest
-from paceline.server.common.fields import Lenient, read_other
+from paceline.server.common.fields import Lenient, Metadata, read_other
 from paceline.server.http.errors import NotFound
+from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.openai.objects import ItemList
-from paceline.server.openai.responses.input import Find, input_items, new_id
+from paceline.server.openai.responses.input import input_items, new_id
 from paceline.server.openai.responses.store import AskedPage, Item, Segment, page
 from paceline.server.state import AppState
 
 MOST_CONVERSATIONS = 1024
 MOST_BYTES = 64 << 20
 MOST_ITEMS = 20  # OpenAI's, for one request
-
-Metadata = Annotated[dict[str, str], Field(max_length=16)]
 
 
 class NoConversation(NotFound):
@@ -37,6 +37,7 @@ class NoConversation(NotFound):
 
 @dataclass(slots=True)
 class ConversationItems:
+    owner: str | None = None  # the name of the key that may have it
     id: str = field(default_factory=lambda: new_id("conv"))
     created: int = field(default_factory=lambda: int(time.time()))
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class ConversationItems:
         kept = []
         for segment in self.segments:
             items = [item for item in segment.items if item["id"] != item_id]
-            kept.append(segment if len(items) == len(segment.items) else Segment(items))
+            kept.append(segment if len(items) == len(segment.items) else Segment(items, segment.owner))
         return tuple(kept)
 
 
@@ -85,8 +86,8 @@ class Conversations:
             _, dropped = self._kept.popitem(last=False)
             total -= dropped.bytes
 
-    def find(self, id: str, field: str | None = None) -> ConversationItems:
-        if id not in self._kept:
+    def find(self, id: str, owner: str | None = None, field: str | None = None) -> ConversationItems:
+        if id not in self._kept or self._kept[id].owner != owner:
             raise NoConversation(id, field)
         self._kept.move_to_end(id)
         return self._kept[id]
@@ -100,14 +101,14 @@ class Conversations:
             conversation.segments = (*conversation.segments, *(segment for segment in segments if segment.items))
             self.put(conversation)
 
-    def named(self, given: Any) -> ConversationItems | None:
+    def named(self, given: Any, owner: str | None = None) -> ConversationItems | None:
         """What the field `conversation` of a response names: an id, or an object with one."""
         if given is None:
             return None
         id = given.get("id") if isinstance(given, Mapping) else given
         if not isinstance(id, str):
             raise InvalidRequest.at("conversation", "must be a conversation's id, or an object with its id.")
-        return self.find(id, "conversation")
+        return self.find(id, owner, "conversation")
 
 
 class ItemsBody(Lenient):
@@ -135,12 +136,18 @@ class DeletedConversation(BaseModel):
     deleted: Literal[True]
 
 
-def add_routes(state: AppState, router: APIRouter, conversations: Conversations, find_item: Find) -> None:
+def add_routes(
+    state: AppState, router: APIRouter, conversations: Conversations, find_item: Callable[..., Item | None]
+) -> None:
+    def find(id: str) -> ConversationItems:
+        return conversations.find(id, current().owner)
+
     def read_items(given: Sequence[Any] | None) -> Segment:
+        owner = current().owner
         if given is not None and len(given) > MOST_ITEMS:
             raise InvalidRequest.at("items", f"has {len(given)} items; at most {MOST_ITEMS} are taken at once.")
         try:
-            return Segment(input_items(list(given or ()), find_item))
+            return Segment(input_items(list(given or ()), partial(find_item, owner=owner)), owner)
         except InvalidRequest as error:  # the same items have another name in a response
             field = (error.field or "").replace("input", "items", 1)
             raise InvalidRequest(str(error).replace("input", "items", 1), field=field, code=error.code) from None
@@ -151,13 +158,14 @@ def add_routes(state: AppState, router: APIRouter, conversations: Conversations,
     async def create_conversation(request: Request) -> Response:
         body, _ = await read_other(state, request, ConversationBody)
         first = read_items(body.items)
-        made = ConversationItems(metadata=body.metadata or {}, segments=(first,) if first.items else ())
+        segments = (first,) if first.items else ()
+        made = ConversationItems(current().owner, metadata=body.metadata or {}, segments=segments)
         conversations.put(made)
         return JSONResponse(made.described())
 
     @router.get("/v1/conversations/{conversation_id}", responses=returns(ConversationObject))
     async def retrieve_conversation(conversation_id: str) -> Response:
-        return JSONResponse(conversations.find(conversation_id).described())
+        return JSONResponse(find(conversation_id).described())
 
     @router.post(
         "/v1/conversations/{conversation_id}",
@@ -166,26 +174,26 @@ def add_routes(state: AppState, router: APIRouter, conversations: Conversations,
     )
     async def update_conversation(request: Request, conversation_id: str) -> Response:
         body, _ = await read_other(state, request, MetadataBody)
-        found = conversations.find(conversation_id)
+        found = find(conversation_id)
         found.metadata = body.metadata
         return JSONResponse(found.described())
 
     @router.delete("/v1/conversations/{conversation_id}", responses=returns(DeletedConversation))
     async def delete_conversation(conversation_id: str) -> Response:
-        conversations.find(conversation_id)
+        find(conversation_id)
         conversations.delete(conversation_id)
         return JSONResponse({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
     @router.get("/v1/conversations/{conversation_id}/items", responses=returns(ItemList))
     async def list_conversation_items(conversation_id: str, page: AskedPage) -> Response:
-        return page.of(conversations.find(conversation_id).items)
+        return page.of(find(conversation_id).items)
 
     @router.post(
         "/v1/conversations/{conversation_id}/items", openapi_extra=body_schema(ItemsBody), responses=returns(ItemList)
     )
     async def create_conversation_items(request: Request, conversation_id: str) -> Response:
         body, _ = await read_other(state, request, ItemsBody)
-        found = conversations.find(conversation_id)
+        found = find(conversation_id)
         if not body.items:
             raise InvalidRequest.at("items", "must have at least one item.")
         more = read_items(body.items)
@@ -194,11 +202,11 @@ def add_routes(state: AppState, router: APIRouter, conversations: Conversations,
 
     @router.get("/v1/conversations/{conversation_id}/items/{item_id}", responses=returns(dict[str, Any]))
     async def retrieve_conversation_item(conversation_id: str, item_id: str) -> Response:
-        return JSONResponse(dict(_item(conversations.find(conversation_id), item_id)))
+        return JSONResponse(dict(_item(find(conversation_id), item_id)))
 
     @router.delete("/v1/conversations/{conversation_id}/items/{item_id}", responses=returns(ConversationObject))
     async def delete_conversation_item(conversation_id: str, item_id: str) -> Response:
-        found = conversations.find(conversation_id)
+        found = find(conversation_id)
         _item(found, item_id)
         found.segments = found.without(item_id)
         return JSONResponse(found.described())

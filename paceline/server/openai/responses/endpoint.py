@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -17,6 +18,7 @@ from paceline.errors import EngineUnavailable, InvalidRequest, PacelineError, Pr
 from paceline.requests import ChatRequest
 from paceline.server.common.chat_run import ChatDelta, ChatRun
 from paceline.server.common.fields import read_request
+from paceline.server.http.body import keep_body
 from paceline.server.http.errors import Cancelled, NotServed, error_object
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
@@ -72,24 +74,29 @@ class ResponsesApi:
 
     def run(self, body: ResponsesBody, fields: Mapping[str, Any]) -> ResponseRun:
         """A request that has been read, checked."""
-        previous = None
-        talk = self.conversations.named(fields.get("conversation"))
+        previous, owner = None, current().owner
+        talk = self.conversations.named(fields.get("conversation"), owner)
         if talk is not None and body.previous_response_id is not None:
             raise InvalidRequest.at("conversation", "cannot be given together with previous_response_id.")
         if body.background and body.store is False:
             raise InvalidRequest.at("background", "needs store: its response is read later.")
         if body.previous_response_id is not None:
-            previous = self.store.get(body.previous_response_id)
-            if previous is None and body.previous_response_id in self.running:
+            previous = self.store.get(body.previous_response_id, owner)
+            if previous is None and self.find_running(body.previous_response_id):
                 raise InvalidRequest.at("previous_response_id", "is of a response that still runs: wait for its end.")
             if previous is None:
                 raise NotStored(body.previous_response_id, "previous_response_id", "previous_response_not_found")
         return ResponseRun(self, body, fields, previous, talk)
 
     def find(self, response_id: str) -> ResponseRun | StoredResponse:
-        """What clients may ask for: it is stored, or will be when it has run."""
+        """What this client may ask for: it is stored, or will be when it has run."""
+        running = self.find_running(response_id)
+        return running if running is not None and running.stored else self.store.find(response_id, current().owner)
+
+    def find_running(self, response_id: str) -> ResponseRun | None:
+        """This client's."""
         running = self.running.get(response_id)
-        return running if running is not None and running.stored else self.store.find(response_id)
+        return running if running is not None and running.owner == current().owner else None
 
 
 def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
@@ -109,7 +116,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
             return await start_stream(request.receive, events, failed=failed, keep_alive=state.keep_alive)
         run = api.run(body, fields)
         if body.background:
-            log = api.background.start(run, streamed=bool(body.stream))
+            log = api.background.start(run, streamed=bool(body.stream), on_end=keep_body(request))
             api.running[run.id] = run
             if body.stream:
                 return await start_stream(request.receive, log.read(), failed=failed, keep_alive=state.keep_alive)
@@ -157,11 +164,11 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
 
     @router.post("/v1/responses/{response_id}/cancel", responses=returns(ResponseObject))
     async def cancel_response(response_id: str) -> Response:
-        running = api.running.get(response_id)
+        running = api.find_running(response_id)
         if running is not None:
             running.cancel()
             return JSONResponse(running.so_far())
-        kept = api.store.find(response_id)
+        kept = api.store.find(response_id, current().owner)
         if kept.response["status"] != "cancelled":
             raise InvalidRequest(f"The response {response_id} is {kept.response['status']}: nothing is left to cancel.")
         return JSONResponse(dict(kept.response))
@@ -188,6 +195,7 @@ class ResponseRun:
         self.api = api
         self.body = body
         self.id = RequestId(new_id("resp"))
+        self.owner = current().owner
         self.created = int(time.time())
         self.stored = body.store is not False
         self.cancelled = False
@@ -197,7 +205,7 @@ class ResponseRun:
         state = api.state
         self.tools: Tools = tools_of(body.tools, body.tool_choice, body.parallel_tool_calls)
         api.log_skipped_tools(self.tools.skipped_types)
-        self.given = Segment(input_items(body.input, api.store.item))
+        self.given = Segment(input_items(body.input, partial(api.store.item, owner=self.owner)), self.owner)
         thoughts = body.reasoning or schema.ReasoningField()
         self.conversation = conversation(
             body.instructions,
@@ -330,12 +338,12 @@ class ResponseRun:
         return ChatRun(self.api.state, replace(self.request, messages=talk.messages), self.tools.box)
 
     def _keep(self) -> None:
-        made = Segment(self.output.items)
+        made = Segment(self.output.items, self.owner)
         if self.talk is not None and self.status != "failed":
             self.api.conversations.add(self.talk, self.given, made)
         if not self.stored:
             return
-        kept = StoredResponse(self.snapshot(self.status), (*self.history, self.given, made))
+        kept = StoredResponse(self.snapshot(self.status), (*self.history, self.given, made), self.owner)
         if not self.api.store.put(kept):
             logger.warning("responses: %s is too large to be kept", self.id)
 

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import WithJsonSchema
 
 from paceline.conversation.grammar import GrammarSpec
 from paceline.errors import InvalidRequest, Unsupported
-from paceline.server.common.fields import CONTENT, EFFORTS, OTHER_PART, Lenient, Many, thinking_options, with_effort
+from paceline.server.common.fields import (
+    CONTENT,
+    EFFORTS,
+    OTHER_PART,
+    Lenient,
+    Many,
+    Metadata,
+    thinking_options,
+    with_effort,
+)
 from paceline.server.common.refused_fields import NOTHING
 from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.http.openapi import TEXT, list_of, object_of
@@ -67,7 +76,7 @@ class ResponsesBody(SamplingFields):
     include: Many[str] | None = None
     max_output_tokens: int | None = None
     max_tool_calls: int | None = None  # of tools that the server runs, of which there are none
-    metadata: Annotated[dict[str, str], Field(max_length=16)] | None = None
+    metadata: Metadata | None = None
     parallel_tool_calls: bool | None = None
     tools: list[Any] | None = None
     tool_choice: Any = None

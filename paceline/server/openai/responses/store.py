@@ -22,10 +22,11 @@ MOST_BYTES = 128 << 20
 class Segment:
     """Items of one turn. Later turns of a conversation hold the same segment, which counts once."""
 
-    __slots__ = ("bytes", "items")
+    __slots__ = ("bytes", "items", "owner")
 
-    def __init__(self, items: Sequence[Item]) -> None:
+    def __init__(self, items: Sequence[Item], owner: str | None = None) -> None:
         self.items = tuple(items)
+        self.owner = owner  # the name of the key that sent or caused them
         self.bytes = len(encode_json(self.items).encode())
 
 
@@ -35,6 +36,7 @@ class StoredResponse:
 
     response: Mapping[str, Any]
     segments: tuple[Segment, ...]
+    owner: str | None = None  # the name of the key that may have it
 
     @property
     def input(self) -> list[Item]:
@@ -59,7 +61,7 @@ class ResponseStore:
         self.bytes = 0
         self._kept: OrderedDict[str, tuple[StoredResponse, int]] = OrderedDict()  # each with the bytes of its response
         self._holders: Counter[Segment] = Counter()
-        self._items: dict[str, Item] = {}  # of all segments, by id; the first of an id counts
+        self._items: dict[tuple[str | None, str], Item] = {}  # of all segments, by owner and id; the first counts
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -79,14 +81,14 @@ class ResponseStore:
             self.delete(next(iter(self._kept)))
         return True
 
-    def get(self, id: str) -> StoredResponse | None:
-        if id not in self._kept:
+    def get(self, id: str, owner: str | None = None) -> StoredResponse | None:
+        if id not in self._kept or self._kept[id][0].owner != owner:
             return None
         self._kept.move_to_end(id)
         return self._kept[id][0]
 
-    def find(self, id: str) -> StoredResponse:
-        kept = self.get(id)
+    def find(self, id: str, owner: str | None = None) -> StoredResponse:
+        kept = self.get(id, owner)
         if kept is None:
             raise NotStored(id)
         return kept
@@ -100,15 +102,15 @@ class ResponseStore:
             self._let_go(segment)
         return True
 
-    def item(self, id: str) -> Item | None:
-        return self._items.get(id)
+    def item(self, id: str, owner: str | None = None) -> Item | None:
+        return self._items.get((owner, id))
 
     def _hold(self, segment: Segment) -> None:
         self._holders[segment] += 1
         if self._holders[segment] == 1:
             self.bytes += segment.bytes
             for item in segment.items:
-                self._items.setdefault(item["id"], item)
+                self._items.setdefault((segment.owner, item["id"]), item)
 
     def _let_go(self, segment: Segment) -> None:
         self._holders[segment] -= 1
@@ -116,8 +118,8 @@ class ResponseStore:
             del self._holders[segment]
             self.bytes -= segment.bytes
             for item in segment.items:
-                if self._items.get(item["id"]) is item:
-                    del self._items[item["id"]]
+                if self._items.get((segment.owner, item["id"])) is item:
+                    del self._items[segment.owner, item["id"]]
 
 
 @dataclass(frozen=True, slots=True)
