@@ -407,8 +407,9 @@ class Startup:
             self._unwired = mx.set_wired_limit(platform.memory_limit("metal").bytes)
 
     def close(self) -> None:
-        """After the engine has stopped."""
-        self.admission.scoring = None  # it holds the runner, and with it the model
+        """After the engine has stopped, or a start has failed."""
+        if hasattr(self, "admission"):
+            self.admission.scoring = None  # it holds the runner, and with it the model
         if self._unwired is not None:
             mx.set_wired_limit(self._unwired)
             self._unwired = None

@@ -105,7 +105,7 @@ class BodyLimit:
             if received > self.max_bytes:
                 raise BodyTooLarge(self.max_bytes)
             # What has arrived, not what was announced: a few slow clients must not block all others.
-            more = BODY_BYTES * received - held.bytes if received > SMALL else 0
+            more = BODY_BYTES * received - held.bytes if received > SMALL and message.get("body") else 0
             if more and not self.memory.try_take(more):
                 self.on_refusal()
                 raise TooManyBodies

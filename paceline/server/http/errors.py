@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -239,11 +239,14 @@ def install(app: FastAPI) -> None:
     async def answer(request: Request, error: Exception) -> Response:
         if status_of(error) == 500:
             logger.error("%s %s failed: %s", request.method, request.url.path, error)
+        unrouted = isinstance(error, HTTPException) and error.status_code in (404, 405)
+        # Made once. On the loop that would hold up every stream.
+        paths = (await asyncio.to_thread(request.app.openapi))["paths"] if unrouted else {}
         if isinstance(error, HTTPException) and error.status_code == 404:
-            error = NotServed(_not_here(request))
+            error = NotServed(_not_here(request, paths))
         if isinstance(error, HTTPException) and error.status_code == 405:
             # Starlette names the methods of the first route with this path only
-            methods = ", ".join(_methods_of(request))
+            methods = ", ".join(_methods_of(request, paths))
             what = f"{request.url.path[:LONGEST_PATH]} takes {methods}, not {request.method[:LONGEST_METHOD]}"
             error = HTTPException(405, what, {"allow": methods})
         return error_response(error, request.url.path)
@@ -264,28 +267,18 @@ def install(app: FastAPI) -> None:
     app.add_middleware(UnhandledErrors)
 
 
-def _not_here(request: Request) -> str:
+def _not_here(request: Request, known: Iterable[str]) -> str:
     path = request.url.path[:LONGEST_PATH]
-    known = _documented(request)
     below = [one for one in known if one.startswith(f"{path.rstrip('/')}/")]
     near = below or difflib.get_close_matches(path, known, n=1)
     what = f"did you mean {near[0]}?" if near else "/openapi.json lists what there is."
     return f"There is no {path} here; {what}"
 
 
-def _documented(request: Request) -> dict[str, set[str]]:
-    """The methods of the paths in /openapi.json. To build that document would hold up every stream."""
-    found: dict[str, set[str]] = {}
-    for route in request.app.routes:
-        if isinstance(route, APIRoute) and route.include_in_schema:
-            found.setdefault(route.path_format, set()).update(route.methods or ())
-    return found
-
-
-def _methods_of(request: Request) -> list[str]:
-    documented = _documented(request).get(request.url.path)
+def _methods_of(request: Request, paths: Mapping[str, Any]) -> list[str]:
+    documented = paths.get(request.url.path)
     if documented is not None:  # a path of its own, though it may look like an id of another
-        return [method for method in METHODS if (method if method != "HEAD" else "GET") in documented]
+        return [method for method in METHODS if (method if method != "HEAD" else "GET").lower() in documented]
 
     def taken(method: str) -> bool:
         scope = {**request.scope, "method": "GET" if method == "HEAD" else method}
