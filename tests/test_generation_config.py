@@ -96,6 +96,8 @@ def test_top_k_has_two_ways_to_be_off(top_k: int) -> None:
         ({"temperature": "hot"}, "temperature must be a number, and is 'hot'"),
         ({"top_p": 1.5}, "top_p must be above 0 and at most 1, and is 1.5"),
         ({"top_k": 2.5}, "top_k must be a whole number"),
+        ({"top_k": float("inf")}, "top_k must be at least"),
+        ({"top_k": float("nan")}, "top_k must be at least"),
         ({"do_sample": "no"}, "do_sample must be true or false"),
         ("{", "is not valid JSON"),
         ("[1]", "is not a JSON object"),
@@ -126,6 +128,8 @@ def test_a_file_that_is_named_and_not_there_is_refused(tmp_path: Path) -> None:
         ('{"temprature": 1}', "'temprature' is unknown; known are temperature, top_p"),
         ('{"temperature": true}', "temperature must be a number"),
         ('{"temperature": 1e999}', "temperature must be at least 0"),
+        ('{"top_k": 1e999}', "top_k must be at least"),
+        ('{"max_new_tokens": -1e999}', "max_new_tokens must be at least 1"),
         ('{"max_new_tokens": 0}', "max_new_tokens must be at least 1"),
     ],
 )

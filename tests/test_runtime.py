@@ -21,7 +21,7 @@ from paceline.runtime import Runtime, clear_caches, with_reason
 from paceline.service import Service
 from paceline.settings import Settings
 from paceline.stats import SpecPrefillStats
-from paceline.types import Sampling
+from paceline.types import Prompt, Sampling
 from tests.waiting import until_async
 
 CONTEXT = 600
@@ -122,3 +122,13 @@ async def test_a_request_that_no_thread_has_read_in_time_is_refused() -> None:
             await waiting
         runtime.settings = Settings(queue_timeout=None)
         assert await Runtime.run_in_executor(runtime, list, heavy=True) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "words"), [("messages", "messages gives an empty prompt."), ("prompt", "prompt is empty.")]
+)
+def test_a_prompt_without_tokens_is_refused(field: str, words: str) -> None:
+    """Messages are none: a template may make nothing of some."""
+    with pytest.raises(InvalidRequest, match=f"^{words}$") as caught:
+        Runtime._check_prompt(SimpleNamespace(), Prompt(()), field)  # type: ignore[arg-type]
+    assert caught.value.field == field

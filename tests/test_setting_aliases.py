@@ -118,6 +118,9 @@ def test_vllms_names_of_parsers_are_parsers_here() -> None:
     [
         ({"max_model_len": "x"}, "--max-model-len: input should be a valid integer"),
         ({"max_model_len": "xk"}, "--max-model-len: input should be a number, got 'xk'"),
+        ({"max_model_len": "infk"}, "--max-model-len: input should be a finite number, got 'infk'"),
+        ({"max_model_len": "-1e999M"}, "--max-model-len: input should be a finite number, got '-1e999M'"),
+        ({"max_model_len": "nanK"}, "--max-model-len: input should be a finite number, got 'nanK'"),
         ({"cache_memory_mb": "0"}, "--cache-memory-mb: input should be greater than 0, got '0'"),
         ({"cache_memory_mb": "much"}, "--cache-memory-mb: input should be a number, got 'much'"),
         ({"default_temperature": "-1"}, "--default-temperature: temperature must be at least 0 and at most 100"),

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from paceline import terminal
-from paceline.errors import InvalidRequest, LoadError, RequestFailed
+from paceline.errors import EngineUnavailable, InvalidRequest, LoadError, QueueFull, RequestFailed
 from paceline.requests import ChatRequest
 from paceline.service import Service
 from paceline.types import Delta, RequestId, Sampling
@@ -120,7 +120,9 @@ def test_ctrl_c_at_the_prompt_drops_the_line_and_asks_again() -> None:
     assert len(service.requests) == 1
 
 
-@pytest.mark.parametrize("failure", [InvalidRequest("too long"), "too long"])
+@pytest.mark.parametrize(
+    "failure", [InvalidRequest("too long"), EngineUnavailable("too long"), QueueFull("too long", 1), "too long"]
+)
 def test_a_question_that_fails_is_reported_and_forgotten(failure: Exception | str) -> None:
     service = FakeService()
     service.failure = failure

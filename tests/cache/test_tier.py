@@ -13,6 +13,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from paceline.cache import tier
 from paceline.cache.disk import Disk
 from paceline.cache.disk_files import Arrays, Entry
 from paceline.cache.kv_snapshot import Checkpoint, Segment
@@ -257,6 +258,61 @@ def test_a_damaged_file_is_as_if_it_had_never_been(world: World, harm: Callable[
     world.settle()
     world.evict()
     assert world.restored(ABC) == 6
+
+
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_a_copy_that_fails_is_no_part_of_a_file_and_is_made_again_for_its_children(
+    world: World, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    copied = 0
+    real = tier._to_host
+
+    def fails(array: mx.array) -> Any:
+        nonlocal copied
+        copied += 1
+        if copied == place + 1:
+            raise RuntimeError("the device lost its way")
+        return real(array)
+
+    monkeypatch.setattr(tier, "_to_host", fails)
+    world.keep(A)
+    with pytest.raises(RuntimeError, match="lost its way"):
+        world.tier.poll()
+    assert not world.tier.busy
+    world.settle()
+    assert files(world.disk.folder) == []
+    world.keep(AB)
+    world.settle()
+    assert len(files(world.disk.folder)) == 2
+    world.evict()
+    assert world.restored((*AB, 7)) == 5
+
+
+@pytest.mark.parametrize("more", [-1, 1], ids=["too few", "too many"])
+def test_a_file_with_another_number_of_arrays_is_as_if_it_had_never_been(
+    world: World, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    world.keep(A)
+    world.settle()
+    (kept,) = files(world.disk.folder)
+    put = world.disk.put
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            world.disk, "put", lambda entry, arrays: put(entry, arrays[:-1] if more < 0 else [*arrays, arrays[-1]])
+        )
+        world.keep(AB)
+        world.settle()
+    world.keep(ABC)
+    world.settle()
+    world.evict()
+    assert world.restored((*AB, 7)) == 3
+    world.settle()
+    world.disk.flush()
+    assert files(world.disk.folder) == [kept]
+    world.keep(ABC)
+    world.settle()
+    world.evict()
+    assert world.restored((*ABC, 7)) == 6
 
 
 def test_clear_empties_both(world: World) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from paceline.conversation.messages import (
     AUDIO_PARTS,
     HEADERS,
+    LONG_TEXT,
     REFUSED,
     ROLES,
     VIDEO_PARTS,
@@ -17,6 +18,7 @@ from paceline.conversation.messages import (
     VideoPart,
     check_calls,
     checked,
+    is_heavy,
     video_part,
     without_headers,
 )
@@ -403,3 +405,24 @@ def test_audio_in_another_form_is_refused_by_name(part: dict[str, Any], field: s
     with pytest.raises(InvalidRequest, match=why) as caught:
         checked([user([part])], takes_images=True, takes_audio=True)
     assert caught.value.field == f"messages[0].content[0]{field}"
+
+
+HALF = "x" * (LONG_TEXT // 2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("messages", "heavy"),
+    [
+        ([user(HALF)], False),
+        ([user(HALF), user(HALF)], True),
+        ([user([text(HALF)])], False),
+        ([user([text(HALF), text(HALF)])], True),
+        ([user([text(HALF)]), user(HALF)], True),
+        ([user([text("x"), PICTURE])], True),
+        ([user([{"type": "text", "text": 5}, "x", None, {}]), user(None), "x", None], True),
+        ([user([{"type": "text", "text": 5}, "x", None]), user(None), "x", None], False),
+        (None, False),
+    ],
+)
+def test_long_texts_and_media_are_heavy_wherever_they_stand(messages: Any, heavy: bool) -> None:
+    assert is_heavy(messages) == heavy

@@ -13,13 +13,18 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from paceline.engine import core
+from paceline.engine.in_flight import InFlightStep, Token
 from paceline.engine.plan import StepPlan
 from paceline.engine.policy import Fair
 from paceline.engine.queueing import Timeouts
-from paceline.types import RequestId, Sampling
+from paceline.engine.sequence import Sequence, Siblings
+from paceline.types import Prompt, RequestId, Sampling
 from tests.engine.stepper import Stepper
 from tests.integration.test_exactness import prompt
+from tests.integration.test_grammar import InTurns
 from tests.lengths import turns
+from tests.reference import greedy_text
 
 Tiny = Callable[..., Path]
 
@@ -87,13 +92,65 @@ def test_a_late_step_is_as_much_work_for_the_host_as_an_early_one(tiny: Tiny) ->
 
 
 @pytest.mark.slow
-def test_the_pool_is_cleared_at_most_once_in_256_decode_steps(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pool_is_cleared_at_most_once_in_256_steps(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cleared: list[int] = []
     stepper = Stepper(llama)
-    monkeypatch.setattr(mx, "clear_cache", lambda: cleared.append(stepper.engine.counters.decode_steps))
+    monkeypatch.setattr(mx, "clear_cache", lambda: cleared.append(stepper.engine.counters.steps))
     stepper.greedy("row", prompt(4), 600)
     stepper.finish()
     assert cleared == [256, 512]
+
+
+def test_prompts_and_embeddings_alone_are_tidied_up_after_as_decoding_is(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper = Stepper(llama, chunk=8)
+    cleared: list[int] = []
+    relaxed: list[int] = []
+    monkeypatch.setattr(core, "TIDY_STEPS", 4)
+    monkeypatch.setattr(core, "RECOVERY_STEPS", 3)
+    monkeypatch.setattr(mx, "clear_cache", lambda: cleared.append(stepper.engine.counters.steps))
+    monkeypatch.setattr(stepper.engine.scheduler, "recover", lambda: relaxed.append(stepper.engine.counters.steps))
+    stepper.submit("pooled", Prompt(prompt(80), cached=False, pooling="mean"), Sampling())
+    stepper.finish()
+    assert (stepper.engine.counters.steps, stepper.engine.counters.decode_steps) == (10, 0)
+    assert (cleared, relaxed) == ([4, 8], [3, 6, 9])
+
+
+def test_a_prompt_that_a_lost_step_sets_back_is_not_prefilled_by_the_step_behind_it(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a grammar's masks the step before is read when the next is planned already."""
+    stepper = Stepper(llama, chunk=16)
+    rows = [stepper.greedy(str(length), prompt(length), 30) for length in (4, 5)]
+    ruled = Sampling(temperature=0, max_tokens=30, ignore_eos=True)
+    stepper.submit("ruled", prompt(6), ruled, InTurns(stepper.model.language.vocab_size, 1))
+    stepper.step(4)
+    long = stepper.greedy("long", prompt(100), 4)
+    stepper.step(2)
+    scheduler, runner = stepper.engine.scheduler, stepper.runner
+    collect, wait, prefill = runner.collect, runner.wait, runner.prefill
+    running: list[bool] = []
+
+    def loses(step: InFlightStep) -> list[Token]:
+        monkeypatch.setattr(runner, "collect", collect)
+        monkeypatch.setattr(runner, "wait", has_no_memory)
+        raise RuntimeError("a passing fault")
+
+    def has_no_memory(arrays: list[mx.array]) -> None:
+        monkeypatch.setattr(runner, "wait", wait)
+        raise MemoryError
+
+    def noted(seq: Sequence, tokens: int) -> list[mx.array]:
+        running.append(seq in scheduler.running)
+        return prefill(seq, tokens)
+
+    monkeypatch.setattr(runner, "collect", loses)
+    monkeypatch.setattr(runner, "prefill", noted)
+    stepper.finish()
+    assert scheduler.preemptions["memory"] == 1 and all(running)
+    assert long.tokens == greedy_text(llama, prompt(100), 4)
+    assert [row.tokens for row in rows] == [greedy_text(llama, prompt(length), 30) for length in (4, 5)]
 
 
 def test_a_sequence_that_exceeds_the_memory_ends_with_what_it_has_said_or_with_an_error(
@@ -144,3 +201,22 @@ def test_a_request_beyond_the_queue_is_refused_and_counted_once(llama: Path) -> 
     stepper.finish()
     assert [each.finish_reason for each in heard] == ["length", "length", "error", "error"]
     assert sum(stepper.engine.counters.refused.values()) == 2
+
+
+def test_a_request_of_several_choices_is_counted_once_when_its_time_is_over(llama: Path) -> None:
+    stepper = Stepper(llama, max_rows=1)
+    now = 100.0
+    stepper.engine.timeouts, stepper.engine.clock = Timeouts(queue=10.0), lambda: now
+    stepper.greedy("runs", prompt(4), 30)
+    heard = []
+    for request in ("one", "two"):
+        names = [f"{request}/{choice}" for choice in range(3)]
+        heard += [stepper.greedy(name, prompt(5), 8) for name in names]
+        siblings = Siblings(stepper.engine.seqs[RequestId(name)] for name in names)
+        for seq in siblings:
+            seq.siblings = siblings
+    stepper.step(4)
+    now += 11
+    stepper.finish()
+    assert [each.finish_reason for each in heard] == ["error"] * 6
+    assert dict(stepper.engine.counters.refused) == {"queue_timeout": 2}

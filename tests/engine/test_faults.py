@@ -13,6 +13,7 @@ from paceline.engine.faults import MAX_FAILING_STEPS
 from paceline.engine.sequence import Sequence
 from paceline.types import RequestId
 from tests.engine.stepper import Instead, Stepper
+from tests.engine.test_pooling import embed, text, vector
 from tests.integration.test_exactness import prompt
 from tests.reference import greedy_text
 
@@ -150,3 +151,15 @@ def test_prompts_that_fail_are_the_devices_fault_only_if_it_can_do_nothing_else(
         stepper.step(1)
     assert stepper.engine.failure is not None
     assert {heard.finish_reason for heard in stepper.heard.values()} == {"error"}
+
+
+def test_an_embedding_shows_that_the_device_works(llama: Path) -> None:
+    """Where nothing else is asked for, passing faults between them are never in a row."""
+    stepper = Stepper(llama)
+    for n in range(MAX_FAILING_STEPS + 1):
+        stepper.engine.faults.attempt(lambda: 1 / 0)
+        heard = embed(stepper, str(n), text(4))
+        stepper.finish()
+        assert len(vector(heard))
+    assert stepper.engine.failure is None
+    assert stepper.engine.counters.failed_steps == MAX_FAILING_STEPS + 1

@@ -159,6 +159,16 @@ def test_the_pool_is_bounded_and_forgets_the_tenants_that_were_silent_longest(mo
     assert pool.of("tenant 0") == [] and pool.of("new 29")
 
 
+def test_empty_answers_are_not_pooled() -> None:
+    """They have no tokens to be counted by: the pool would never forget their tenants."""
+    proposer = LookupProposer()
+    for place in range(50):
+        done = seq(FILE, salt=f"tenant {place}")
+        done.finished = "stop"
+        proposer.finished(done)
+    assert proposer.pool is not None and not proposer.pool._answers
+
+
 def test_how_often_a_token_brings_the_first_occurrence_is_learnt_and_worth_waiting_for() -> None:
     proposer = LookupProposer()
     row = seq(FILE, [1])

@@ -94,6 +94,20 @@ def test_an_adapter_that_fails_leaves_nothing(stepper: Stepper, adapter: Path, m
     assert budget.holding("weights") == 1000 and not stepper.model.language.loras.loaded
 
 
+def test_an_adapter_whose_check_breaks_off_leaves_nothing(
+    stepper: Stepper, adapter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks_off(language: Any, slot: int) -> bool:
+        raise MemoryError
+
+    budget = budgeted(stepper, 1 << 30)
+    monkeypatch.setattr(check, "lora_agrees", breaks_off)
+    with pytest.raises(MemoryError):
+        install(stepper.engine, "one", lora_files.read(adapter))
+    assert budget.holding("weights") == 1000
+    assert not stepper.model.language.loras.loaded and not stepper.model.language.loras.nbytes
+
+
 def test_an_adapter_comes_and_goes_while_others_answer(stepper: Stepper, llama: Path, adapter: Path) -> None:
     text = prompt(30)
     base = stepper.greedy("base", text, 20)

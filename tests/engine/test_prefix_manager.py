@@ -8,8 +8,10 @@ import pytest
 
 from paceline.cache.budget import Budget
 from paceline.engine.prefix_manager import WRITE_SHARE, PrefixManager
+from paceline.engine.queueing import Timeouts
 from tests.conftest import Tiny
 from tests.engine.stepper import Stepper
+from tests.reference import greedy_text
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +61,24 @@ def test_a_preempted_sequence_waits_for_nobody_and_the_others_wait_on(llama: Pat
     stepper.finish()
     assert heard[0].tokens == heard[1].tokens == heard[2].tokens and heard[1].cached >= 100
     assert pinned(manager) == 0
+
+
+@pytest.mark.parametrize("steps", [3, 10], ids=["in its prompt", "in its answer"])
+def test_a_request_whose_time_is_over_goes_on_where_it_was_when_it_comes_again(llama: Path, steps: int) -> None:
+    """Nothing is wrong with what it has computed."""
+    stepper = Stepper(llama, chunk=16, cache=1 << 24)
+    now = 100.0
+    stepper.engine.timeouts, stepper.engine.clock = Timeouts(request=10.0), lambda: now
+    late = stepper.greedy("late", text(96), 30)
+    stepper.step(steps)
+    now += 11
+    stepper.finish()
+    assert late.finish_reason == "error" and late.deltas[-1].refusal is not None
+    assert bool(late.tokens) == (steps == 10)
+    again = stepper.greedy("again", text(96), 8)
+    stepper.finish()
+    assert again.cached >= 16 * min(steps - 1, 5) and again.tokens == greedy_text(llama, text(96), 8)
+    assert pinned(stepper.reuse) == 0
 
 
 def test_after_its_end_the_runner_stores_nothing(llama: Path) -> None:

@@ -140,6 +140,16 @@ def _broken(*_: object) -> None:
     raise RuntimeError("broken")
 
 
+def test_nothing_is_decided_for_a_sequence_that_ends_on_its_way_in(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper = SparseStepper(llama, cache=PLENTY)
+    monkeypatch.setattr(stepper.reuse, "on_admit", _broken)
+    heard = stepper.scored("row", prompt(100), TOKENS)
+    stepper.finish()
+    assert heard.finish_reason == "error" and outcomes(stepper) == {}
+
+
 class _failing:  # noqa: N801  a scout whose work fails on the device
     restored = 0
 

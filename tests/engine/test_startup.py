@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
+from paceline.cache.budget import Budget
+from paceline.cache.memory_model import MemoryModel
 from paceline.cache.slot_plan import SIMILAR
+from paceline.engine.admission import Admission
+from paceline.engine.startup import Startup
 from paceline.errors import LoadError
 from paceline.models.prefill_chunk import prefill_chunk
 from paceline.service import Service
@@ -84,3 +88,12 @@ async def test_bits_of_keys_and_values_are_in_status_and_log(llama: Path, caplog
 async def test_a_model_whose_keys_cannot_be_quantized_is_refused_at_start(llama: Path) -> None:
     with pytest.raises(LoadError, match="--kv-bits 4 cannot be used with llama: its heads have 32 numbers"):
         await Service(Settings(model=str(llama), kv_bits=4)).start()
+
+
+def test_after_the_end_admission_knows_no_draft_and_so_holds_no_model() -> None:
+    """The service goes on to say what was admitted."""
+    startup = Startup(Settings(), None)
+    startup.admission = Admission(Budget(1000), MemoryModel())
+    startup.admission.scoring = lambda tokens: tokens
+    startup.close()
+    assert startup.admission.scoring is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from paceline.engine.stats import SAMPLE_SECONDS, WINDOW_SECONDS, Counters, Moni
 from paceline.stats import MemoryStats, SequenceStats, ThroughputStats
 from tests.engine.planned import planned
 from tests.engine.test_scheduler import seq
+from tests.sparse.stepper import SparseStepper
 
 
 def test_statistics_need_no_mlx() -> None:
@@ -114,3 +117,21 @@ def test_throughput_is_that_of_the_latest_samples_and_ends_with_the_work() -> No
     assert monitor.throughput(now, counters, 0.25) == ThroughputStats(0.25, 200.0, 20.0)
     assert monitor.throughput(now + WINDOW_SECONDS / 2, counters).generation_tokens_per_second < 20.0
     assert monitor.throughput(now + WINDOW_SECONDS + 1, counters).generation_tokens_per_second == 0.0
+
+
+class Ending:
+    """An engine whose thread takes its caches away as soon as someone has looked at them."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine, self._left = engine, {"prefix": engine.prefix, "sparse": engine.sparse}
+
+    def __getattr__(self, name: str) -> Any:
+        return self._left.pop(name, None) if name in ("prefix", "sparse") else getattr(self._engine, name)
+
+
+def test_an_engine_may_end_while_its_statistics_are_read(llama: Path) -> None:
+    engine: Any = Ending(SparseStepper(llama, cache=1 << 20).engine)
+    seen = stats.snapshot(engine, 0.0)
+    assert seen.prefix_cache.enabled and seen.specprefill.enabled
+    again = stats.snapshot(engine, 0.0)
+    assert not again.prefix_cache.enabled and not again.specprefill.enabled

@@ -8,6 +8,7 @@ from paceline.front.cards import Cards, context_length, described, sampling_defa
 from paceline.front.catalog import Catalog
 from paceline.front.machine import Machine
 from paceline.front.pool import Pool
+from paceline.front.routes import FrontModelCard
 from paceline.setting_sources import ModelTable
 from paceline.settings import Settings
 
@@ -35,7 +36,9 @@ def test_a_model_that_must_be_downloaded_first_is_listed_all_the_same(
     monkeypatch.setattr("paceline.models.library.cache_folder", lambda: tmp_path)
     found = cards(ModelTable("far", "owner/far"))
     [(name, slot)] = found.names()
-    assert found.openai(name, slot)["max_model_len"] is None
+    card = FrontModelCard.model_validate(found.openai(name, slot))
+    assert (card.max_model_len, card.sampling_defaults) == (None, None)
+    assert found.openai(name, slot)["parent"] is None  # there, as vLLM and OpenAI have it
     assert found.ollama(name, slot)["size"] == 0
     assert found.ollama_shown(slot)["capabilities"] == ["completion"]
     assert (described(slot.entry), context_length(slot.entry), sampling_defaults(slot.entry)) == (None, None, None)

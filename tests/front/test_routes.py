@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from paceline.front.client import Answer, Broken, Client
 from paceline.settings import Settings
 from tests.front.harness import Front, front, table
 from tests.server.harness import refused, user
@@ -85,6 +86,33 @@ def test_the_caches_of_all_loaded_models_are_cleared(served: Front) -> None:
     served.chat("a")
     served.chat("owner/b")
     assert served.http.post("/v1/cache/clear").json()["cleared"]["entries"] == 4
+
+
+def test_a_model_that_leaves_meanwhile_is_not_loaded_to_clear_its_cache(
+    served: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.chat("a")
+    served.http.post("/v1/models/owner/b/unload")
+    monkeypatch.setattr(served.pool, "resident", served.pool.slots)  # as it was before
+    assert served.http.post("/v1/cache/clear").json()["cleared"]["entries"] == 2
+    assert served.state("owner/b")["state"] == "unloaded"
+
+
+def test_a_model_that_breaks_meanwhile_keeps_no_others_cache(served: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    served.chat("a")
+    served.chat("owner/b")
+    whole = Client.whole
+
+    async def broken(client: Client, method: str, target: bytes, *more: Any) -> Answer:
+        if target == b"/v1/cache/clear" and client is lost:
+            raise Broken(answered=False)
+        return await whole(client, method, target, *more)
+
+    worker = served.pool.resident()[0].worker
+    assert worker is not None
+    lost = worker.client
+    monkeypatch.setattr(Client, "whole", broken)
+    assert served.http.post("/v1/cache/clear").json()["cleared"]["entries"] == 2
 
 
 def test_adapters_come_and_go_while_the_front_runs_and_stay_with_their_model(tmp_path: Path) -> None:

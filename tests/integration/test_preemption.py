@@ -137,6 +137,29 @@ def test_samples_penalties_and_limits_are_not_disturbed(tiny: Tiny, speculation:
             assert [s and s.token_id for s in before[0]] == [s and s.token_id for s in after[0]]
 
 
+@pytest.mark.parametrize("length", [30, 33], ids=["in the last chunk of the prompt", "in a chunk of their own"])
+def test_a_prompts_logprobs_end_with_it_where_generated_tokens_are_recomputed(llama: Path, length: int) -> None:
+    """What it has said is held back, because it may begin a stop string: its prompt is scored again."""
+    said = greedy_text(llama, prompt(length), 6)
+    held = "".join(f"<{token}>" for token in said[:5])
+    sampling = Sampling(temperature=0, prompt_logprobs=2, max_tokens=12, ignore_eos=True, stop=(held + "never",))
+    told = []
+    for disturbed in (False, True):
+        stepper = Stepper(llama, chunk=16)
+        heard = stepper.submit("row", prompt(length), sampling)
+        (seq,) = stepper.engine.seqs.values()
+        while len(seq.generated) < 3:
+            stepper.step()
+        assert not heard.deltas
+        if disturbed:
+            set_back(stepper, [seq])
+        stepper.finish()
+        assert heard.finish_reason == "length" and heard.tokens == greedy_text(llama, prompt(length), 12)
+        assert heard.deltas[0].prompt is not None and heard.deltas[0].prompt.logprobs is not None
+        told.append([score and score.token_id for score in heard.deltas[0].prompt.logprobs])
+    assert told[0] == told[1] == [None, *prompt(length)[1:]]
+
+
 def test_usage_tells_of_the_first_start_only(tiny: Tiny) -> None:
     stepper = Stepper(tiny("hybrid", **SMALL), chunk=16, cache=PLENTY)
     heard = stepper.greedy("row", prompt(60), 20)

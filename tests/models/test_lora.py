@@ -108,6 +108,30 @@ def test_an_adapter_that_leaves_gives_its_bytes_back_and_the_others_go_on(tmp_pa
     assert third.slot == 1
 
 
+def test_an_adapter_that_cannot_leave_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = Toy()
+    loras, held = Loras(toy), made(2, "layers.1.proj", seed=1)
+    leaves = made(7, "layers.0.proj", "layers.1.proj", seed=2)
+    one, two = add(loras, tmp_path / "one", leaves), add(loras, tmp_path / "two", held)
+    before, bases = loras.nbytes, [toy.layers[place].proj(X) for place in range(2)]
+
+    def has_no_memory(*arrays: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mx, "eval", has_no_memory)
+        with pytest.raises(MemoryError):
+            loras.remove(one)
+    assert (loras.loaded, one.slot, two.slot, loras.nbytes) == ([one, two], 1, 2, before)
+    with loras.reading(mx.array([1, 1, 2])):
+        outputs = [toy.layers[place].proj(X) for place in range(2)]
+    for place, path in enumerate(("layers.0.proj", "layers.1.proj")):
+        assert close(outputs[place][:2], bases[place][:2] + delta(leaves, X[:2], path))
+    assert close(outputs[1][2], bases[1][2] + delta(held, X[2], "layers.1.proj"))
+    loras.remove(one)
+    assert (loras.loaded, two.slot) == ([two], 1)
+
+
 def test_what_fails_changes_nothing(tmp_path: Path) -> None:
     toy = Toy()
     loras = Loras(toy)

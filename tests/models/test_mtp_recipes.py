@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from paceline.cache.slot_plan import PADDED
+from paceline.models.description import describe
 from paceline.models.files import mtp_prefixes
 from paceline.models.loader import load
 from paceline.models.mtp import MTPHead
@@ -53,6 +54,7 @@ def test_a_head_computes_what_its_family_defines(built: tuple[str, Path, Any, An
     loaded = load(str(folder), "float32")
     head = loaded.head
     assert isinstance(head, MTPHead), head
+    assert describe(folder).drafts
     assert head.output is None  # a copy of the language model's, if it has one
     random = np.random.default_rng(1)
     embeddings = head.language.embed(mx.array(random.integers(0, VOCAB, (1, 12))))

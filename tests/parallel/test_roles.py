@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from typing import Any
+
 import pytest
 
 from paceline.cache.budget import Budget
@@ -28,6 +31,30 @@ def test_a_rank_0_that_is_the_tightest_stays_as_it_is() -> None:
     before = memory_of(mine)
     take_tightest(mine, [memory_of(admission(2000, 300, token=4, chunk=2.0))])
     assert memory_of(mine) == before
+
+
+COSTS = [part.name for part in fields(MemoryModel) if part.name not in ("attention", "grouping")]
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_every_cost_is_the_highest_of_all_ranks(name: str) -> None:
+    mine, other = (admission(1000, 300, token=4, chunk=2.0) for _ in range(2))
+    dearer: dict[str, Any] = {name: 9}
+    other.memory_model = replace(other.memory_model, **dearer)
+    take_tightest(mine, [memory_of(other)])
+    assert mine.memory_model == other.memory_model
+    take_tightest(mine, [memory_of(admission(1000, 300, token=4, chunk=2.0))])
+    assert mine.memory_model == other.memory_model
+
+
+@pytest.mark.parametrize("name", ["token", "dense", "exact"])
+def test_every_cost_of_a_slot_is_the_highest_of_the_ranks_with_that_window(name: str) -> None:
+    mine, other, elsewhere = (admission(1000, 300, token=4, chunk=2.0) for _ in range(3))
+    (slot,) = other.memory_model.attention
+    other.memory_model = replace(other.memory_model, attention=(replace(slot, **{name: 9}),))
+    elsewhere.memory_model = replace(mine.memory_model, attention=(replace(slot, window=5, **{name: 99}),))
+    take_tightest(mine, [memory_of(other), memory_of(elsewhere)])
+    assert mine.memory_model == other.memory_model
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,16 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from paceline.server.metrics import VLLM
+from paceline.conversation.parsing.formats import OutputFormat
+from paceline.server.http.request_log import Figures
+from paceline.server.metrics import VLLM, Metrics, RequestTimer
 from paceline.settings import Settings
 from paceline.stats import SpecDecodeStats, SpecPrefillStats, Stats
+from paceline.types import Delta, Usage
+from tests.server import fake_service
 from tests.server.fake_service import MODEL, PREFIX_CACHE, REPLY, SCHEDULING, SPECPREFILL, FakeService
 from tests.server.harness import post_chat, post_completion, serve, user
+from tests.server.openai.responses.harness import CALL, PARAMETERS
 from tests.waiting import WAIT
 
 LENGTH = len(REPLY.encode()) + 1
@@ -59,6 +64,32 @@ def test_a_client_that_went_away_is_counted_as_an_abort() -> None:
         after = scrape(http)
     assert after["paceline_request_success_total abort"] == 1
     assert after["paceline_num_requests_running"] == 0
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_choice_that_ends_before_its_second_call_has_stopped(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    monkeypatch.setattr(fake_service, "REPLY", f"{CALL}\n{CALL}")
+    service = FakeService()
+    service.answer_format = OutputFormat("hermes")
+    tool = {"type": "function", "function": {"name": "weather", "parameters": PARAMETERS}}
+    with serve(service, Settings()) as address, httpx.Client(base_url=address) as http:
+        answer = post_chat(http, tools=[tool], parallel_tool_calls=False, n=n).json()
+        after = scrape(http)
+    assert [choice["finish_reason"] for choice in answer["choices"]] == ["tool_calls"] * n
+    ends = {key.split()[1]: value for key, value in after.items() if key.startswith("paceline_request_success_total ")}
+    assert ends == {"stop": n, "length": 0, "abort": 0, "error": 0}
+
+
+def test_a_choice_is_over_once() -> None:
+    metrics, figures = Metrics("m", Stats), Figures()
+    timer = RequestTimer(metrics, 3, figures)
+    timer.observe(Delta(token_ids=(1,), finish_reason="length", usage=Usage(1, 1)))
+    timer.stop(0)  # the API ended it, and its sequence ended by itself before the others had
+    timer.stop(1)
+    timer.end(refused=False)
+    counts = {reason: metrics.finished[reason]._value.get() for reason in ("stop", "length", "abort")}
+    assert counts == {"stop": 1, "length": 1, "abort": 1}
+    assert figures.finish_reasons == ["length", "stop"] and metrics.history.now().finished == 2
 
 
 def test_the_first_byte_of_a_stream_is_not_its_first_token() -> None:

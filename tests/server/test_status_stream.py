@@ -196,6 +196,25 @@ async def test_the_sampler_ends_with_its_last_reader() -> None:
     assert broadcast._sampling is None and not broadcast.readers
 
 
+async def test_a_sampler_that_is_cancelled_ends_no_reader_that_came_meanwhile() -> None:
+    broadcast = StatusBroadcast(state_of(FakeService()))
+    later = broadcast.events(ADMIN)
+    for _ in range(2):
+        await anext(later)
+    async with opened(broadcast) as (first, _):
+        sampler = broadcast._sampling
+        assert sampler is not None
+        first.cancel()
+        second = asyncio.create_task(anext(later))  # a reader before the sampler knows that it has ended
+        await asyncio.gather(sampler, return_exceptions=True)
+        [reader] = broadcast.readers
+        assert sampler.cancelled() and broadcast._sampling not in (None, sampler)
+        assert not reader.ended
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+    await later.aclose()
+
+
 async def test_streams_end_when_a_stopping_server_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_stream, "IDLE_SECONDS", 0.01)
     state = state_of(FakeService())

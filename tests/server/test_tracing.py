@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import BadStatusLine
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -128,13 +130,14 @@ def test_an_error_of_the_server_is_an_error_of_the_span() -> None:
 
 
 def test_headers_and_the_services_name_come_from_opentelemetrys_variables() -> None:
-    env = {"OTEL_SERVICE_NAME": "mine", "OTEL_EXPORTER_OTLP_HEADERS": "x-token=a=b, other=c"}
+    env = {"OTEL_SERVICE_NAME": "mine", "OTEL_EXPORTER_OTLP_HEADERS": "x-token=a=b, other=c, x%2Dthird=Basic%20a%3D%2C"}
     with receiving() as (url, receiver):
         tracer = Tracer(f"{url}/v1/traces/", "m", env)
         tracer.add(RECORD)
         tracer.stop()
     [(path, headers, body)] = receiver.requests
     assert (path, headers["x-token"], headers["other"]) == ("/v1/traces", "a=b", "c")
+    assert headers["x-third"] == "Basic a=,"  # percent-encoded, as the specification has it
     assert attributes(body["resourceSpans"][0]["resource"])["service.name"] == "mine"
 
 
@@ -157,6 +160,18 @@ def test_a_collector_that_fails_costs_spans_and_one_line(caplog: pytest.LogCaptu
         tracer.stop()
     assert tracer.lost == 2
     assert len([record for record in caplog.records if "traces cannot be sent" in record.getMessage()]) == 1
+
+
+def test_what_is_no_http_costs_spans_and_not_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(request: object, timeout: float) -> None:
+        raise BadStatusLine("SSH-2.0")
+
+    monkeypatch.setattr(urllib.request, "urlopen", answer)
+    tracer = Tracer("http://127.0.0.1:9", "m", {})
+    for lost in (1, 2):
+        tracer.add(RECORD)
+        until(lambda lost=lost: tracer.lost == lost)  # type: ignore[misc]
+    tracer.stop()
 
 
 def test_spans_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from tests.conversation.grammar.walks import DAYS, TOOLS, follows, may_end, take
 
 
 def test_choices_and_tools_have_limits_too() -> None:
-    for choices in ([], "yes", [1], [str(place) for place in range(limits.ENTRIES + 1)]):
+    for choices in ([], "yes", [1], 5, True, None, {"a": "b"}, [str(place) for place in range(limits.ENTRIES + 1)]):
         with pytest.raises(InvalidRequest, match="choice"):
             GrammarSpec.choice(choices)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest, match="no tool 'g'"):

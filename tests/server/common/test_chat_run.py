@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import httpx
@@ -11,7 +13,17 @@ import pytest
 from anthropic.types import Message
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+from paceline.conversation.parsing.events import CallEnd, CallStart, Content, Event, Reasoning
 from paceline.conversation.parsing.formats import OutputFormat
+from paceline.requests import ChatRequest
+from paceline.server.common.chat_run import ChatDelta, ChatRun
+from paceline.server.common.tools import Toolbox
+from paceline.server.http.drain import DrainGate
+from paceline.server.http.requests import Requests
+from paceline.server.metrics import Metrics
+from paceline.server.state import AppState
+from paceline.settings import Settings
+from paceline.types import Delta, PromptInfo, RequestId, Sampling, TokenLogprob, Usage
 from tests.server import fake_service
 from tests.server.fake_service import FakeService
 from tests.server.harness import events, post_chat, user
@@ -182,3 +194,96 @@ def test_a_call_after_a_broken_one_counts(http: httpx.Client, says: Says) -> Non
     assert (choice.finish_reason, len(choice.message.tool_calls)) == ("tool_calls", 1)
     calls, _, reason = chat_stream(http)
     assert ([call[1] for call in calls], reason) == (['{"city": "a"', '{"city": "Zürich"}'], "tool_calls")
+
+
+# -- deltas that were merged on their way
+
+
+class Merged(FakeService):
+    """Its only delta is several in one."""
+
+    def __init__(self, *parts: Delta) -> None:
+        super().__init__()
+        self.answer_format = OutputFormat("hermes", "think")
+        self.parts = parts
+
+    async def stream_chat(self, request: ChatRequest) -> AsyncGenerator[Delta, None]:
+        ids = tuple(token for part in self.parts for token in part.token_ids)
+        text, last = "".join(part.text for part in self.parts), self.parts[-1]
+        prompt, usage, reason = self.parts[0].prompt, last.usage, last.finish_reason
+        yield Delta(text, ids, finish_reason=reason, usage=usage, prompt=prompt, parts=self.parts)
+
+
+def told_of(service: FakeService, toolbox: Toolbox | None = None) -> tuple[list[ChatDelta], list[dict[str, Any]]]:
+    """What a run tells, and its usage whenever it does."""
+    metrics = Metrics("m", service.stats)
+    state = AppState(service, Settings(), metrics, DrainGate(), Requests(service.abort))
+    run = ChatRun(state, ChatRequest(user("hi"), Sampling(), request_id=RequestId("a")), toolbox or Toolbox())
+
+    async def read() -> tuple[list[ChatDelta], list[dict[str, Any]]]:
+        told, usages = [], []
+        async for delta in run.deltas():
+            told.append(delta)
+            usages.append(run.counter.usage())
+        return told, usages
+
+    return asyncio.run(read())
+
+
+def test_merged_deltas_of_one_kind_are_told_together() -> None:
+    prompt = PromptInfo((1, 2, 3))
+    scores = [TokenLogprob(token, -1.0) for token in range(9)]
+    texts = ["<think>", "hm", " so", "</think>", "Yes", " it", " is"]
+    parts = [
+        Delta(text, (token,), (scores[token],), prompt=None if token else prompt) for token, text in enumerate(texts)
+    ]
+    end = Delta("!", (7, 8), tuple(scores[7:]), "stop", ".", usage=Usage(3, 9))
+    told, _ = told_of(Merged(*parts, end))
+    spoken = [delta for delta in told if delta.events]
+    assert [delta.events for delta in spoken] == [(Reasoning("hm so"),), (Content("Yes it is!"),)]
+    assert sum((delta.token_ids for delta in told), ()) == tuple(range(9))
+    assert sum((delta.logprobs for delta in told), ()) == tuple(scores)
+    assert (told[0].prompt, [delta.prompt for delta in told[1:]]) == (prompt, [None] * (len(told) - 1))
+    assert [(delta.finish_reason, delta.stop_reason) for delta in told] == [(None, None)] * (len(told) - 1) + [
+        ("stop", ".")
+    ]
+
+
+def test_usage_counts_no_token_that_was_not_told_yet() -> None:
+    texts = ["<think>", "hm", "</think>", "Yes", "!"]
+    parts = [Delta(text, (token,)) for token, text in enumerate(texts)]
+    told, usages = told_of(Merged(*parts, Delta(finish_reason="stop", usage=Usage(3, 6))))
+    delivered = list(itertools.accumulate(len(delta.token_ids) for delta in told))
+    assert len(told) > 1
+    assert [usage["completion_tokens"] for usage in usages] == [*delivered[:-1], 6]  # the end's token has no text
+
+
+def test_what_comes_merged_behind_the_only_call_is_neither_told_nor_counted() -> None:
+    toolbox = Toolbox((TOOL,), parallel=False)
+    parts = [Delta(text, (1,)) for text in (CALL, "\n", CALL, " and", " so on")]
+    told, usages = told_of(Merged(*parts), toolbox)
+    assert [delta.finish_reason for delta in told][-1] == "tool_calls"
+    assert sum(isinstance(event, CallEnd) for delta in told for event in delta.events) == 1
+    assert usages[-1]["completion_tokens"] == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        ((Content("a"),), (Content("b"), Content("c")), (Content("abc"),)),
+        ((Reasoning("a"),), (Reasoning("b"),), (Reasoning("ab"),)),
+        ((Content("a"),), (Reasoning("b"),), None),
+        ((Content("a"),), (CallStart(0, "call", "f"),), None),
+        ((Content("a"), Reasoning("b")), (Content("c"),), None),
+        ((Content("a"),), (), None),
+        ((), (), None),
+    ],
+)
+def test_deltas_of_the_same_kind_become_one(
+    first: tuple[Event, ...], second: tuple[Event, ...], both: tuple[Event, ...] | None
+) -> None:
+    delta, before = ChatDelta(0, first, token_ids=(1,)), ChatDelta(0, first, token_ids=(1,))
+    absorbed = delta.absorb(ChatDelta(0, second, finish_reason="stop", stop_reason=7, token_ids=(2, 3)))
+    assert absorbed == (both is not None)
+    expected = before if both is None else ChatDelta(0, both, (), "stop", 7, token_ids=(1, 2, 3))
+    assert delta == expected

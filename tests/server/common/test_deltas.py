@@ -48,6 +48,37 @@ async def test_closing_the_merge_closes_the_streams() -> None:
     assert sorted(closed) == ["a?", "b?"]
 
 
+async def test_a_slow_reader_holds_back_the_streams() -> None:
+    made = 0
+
+    async def endless() -> AsyncGenerator[Delta, None]:
+        nonlocal made
+        while True:
+            await asyncio.sleep(0)
+            made += 1
+            yield Delta()
+
+    merged = merge([endless() for _ in range(3)], together=2)
+    await anext(merged)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert made == 1 + 2 + 2  # read, waiting in the queue, and one that each of two streams holds in its hand
+    await merged.aclose()
+
+
+async def test_streams_that_fail_or_end_behind_a_full_queue_are_heard() -> None:
+    closed: list[str] = []
+    texts = ["", "", ""]
+    async for place, delta in merge([deltas(text, closed) for text in ("abc", "defgh", "i")], together=1):
+        texts[place] += delta.text
+        await asyncio.sleep(0.001)
+    assert texts == ["abc", "defgh", "i"]
+    with pytest.raises(ValueError, match="ab!"):
+        async for _ in merge([deltas("ab!", closed), deltas("cdefg?", closed)], together=2):
+            await asyncio.sleep(0.001)
+    assert sorted(closed) == ["ab!", "abc", "cdefg?", "defgh", "i"]
+
+
 def test_a_counter_counts_prompts_once_and_choices_each() -> None:
     counter = UsageCounter()
     for place in (0, 1):

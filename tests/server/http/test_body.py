@@ -5,17 +5,18 @@ import json
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from paceline.host_memory import HostMemory
 from paceline.server.http import body as body_module
-from paceline.server.http.body import BODY_BYTES, SMALL, BodyLimit, TooManyBodies, parse_json
+from paceline.server.http.body import BODY_BYTES, SMALL, BodyLimit, TooManyBodies, keep_body, parse_json
 from paceline.settings import Settings
 from tests.server.fake_service import FakeService
 from tests.server.harness import Address, post_chat, refused, serve, user
@@ -125,7 +126,9 @@ async def sent(limit: BodyLimit, *chunks: bytes) -> None:
     messages = iter(chunks)
 
     async def receive() -> Message:
-        body = next(messages)
+        body = next(messages, None)
+        if body is None:
+            return {"type": "http.disconnect"}
         return {"type": "http.request", "body": body, "more_body": body is not chunks[-1]}
 
     async def send(message: Message) -> None:
@@ -154,6 +157,34 @@ async def test_a_body_for_which_others_leave_no_memory_is_refused_for_now_and_ho
     with pytest.raises(TooManyBodies):
         await sent(limit, b"x" * 2 * SMALL, b"y" * 2 * SMALL)
     assert (memory.held, refusals) == (3 * SMALL * BODY_BYTES, [True])
+
+
+async def test_a_body_that_is_needed_longer_holds_memory_until_it_is_let_go() -> None:
+    memory = HostMemory(100 * SMALL)
+    kept: list[Callable[[], None]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await Reading(memory)(scope, receive, send)
+        kept.append(keep_body(Request(scope)))
+
+    await sent(BodyLimit(app, 32 << 20, memory), b"x" * SMALL, b"y" * SMALL)
+    for _ in range(2):
+        assert memory.held == len(kept) * 2 * SMALL * BODY_BYTES
+        for let_go in kept:  # that it is said twice is no harm
+            let_go()
+        kept.clear()
+
+
+async def test_a_body_that_was_let_go_is_not_counted_again_when_its_client_leaves() -> None:
+    memory = HostMemory(100 * SMALL)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await Reading(memory)(scope, receive, send)
+        keep_body(Request(scope))()
+        assert (await receive())["type"] == "http.disconnect"
+
+    await sent(BodyLimit(app, 32 << 20, memory), b"x" * SMALL, b"y" * SMALL)
+    assert memory.held == 0
 
 
 async def test_no_body_may_be_larger_than_all_bodies_together() -> None:

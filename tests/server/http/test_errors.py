@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import httpx
 import pytest
 from pydantic import ValidationError
@@ -19,6 +22,7 @@ from paceline.errors import (
     UnknownLora,
     Unsupported,
 )
+from paceline.server.app import create_app
 from paceline.server.http.errors import (
     BodyTooLarge,
     Cancelled,
@@ -34,6 +38,8 @@ from paceline.server.http.errors import (
     invalid_fields,
 )
 from paceline.server.openai.schema import ChatBody
+from paceline.settings import Settings
+from tests.server.fake_service import FakeService
 from tests.server.harness import refused
 
 
@@ -101,3 +107,35 @@ def test_a_validation_error_does_not_quote_what_the_client_said() -> None:
 def test_an_unknown_path_and_method_have_openais_error_object(http: httpx.Client) -> None:
     refused(http.get("/v1/nothing"), 404, None)
     refused(http.get("/v1/chat/completions"), 405, None, "/v1/chat/completions takes POST, not GET")
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/responses/input_tokens", "POST"),  # of its own, though it may look like an id
+        ("/v1/responses/resp_1", "DELETE, GET, HEAD"),
+        ("/v1/models", "GET, HEAD"),
+    ],
+)
+def test_a_path_lists_the_methods_that_it_takes(http: httpx.Client, path: str, allowed: str) -> None:
+    answer = http.put(path)
+    refused(answer, 405, None, f"{path} takes {allowed}, not PUT")
+    assert answer.headers["allow"] == allowed
+
+
+async def test_the_schema_that_knows_all_paths_is_not_made_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every stream would stand still meanwhile."""
+    app = create_app(FakeService(), Settings())
+    threads: list[int] = []
+    make = app.openapi
+
+    def noted() -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return make()
+
+    monkeypatch.setattr(app, "openapi", noted)
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 1234))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http:
+        refused(await http.get("/v1/chatt/completions"), 404, None, "did you mean /v1/chat/completions?")
+        refused(await http.put("/v1/models"), 405, None)
+    assert len(threads) == 2 and threading.get_ident() not in threads

@@ -64,6 +64,7 @@ def test_a_line_has_tokens_times_user_and_finish_reason(caplog: pytest.LogCaptur
     assert f"prompt={usage['prompt_tokens']} cached=1 output=5 drafts=0/0 " in line and line.endswith(" finish=length")
     assert fields["prompt_tokens"] == usage["prompt_tokens"] and fields["finish_reasons"] == ["length"]
     assert fields["seconds"] >= fields["first_token_seconds"] >= 0 and fields["user"] == "key-2"
+    assert not {"began", "unfinished", "drafts"} & set(fields)  # what the figures are made of
 
 
 def test_a_refused_request_and_a_look_at_the_state_have_a_line_without_tokens(

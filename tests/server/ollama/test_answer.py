@@ -143,7 +143,10 @@ def test_a_raw_prompt_has_no_template(http: httpx.Client, service: FakeService) 
     request: Any = service.requests[-1]
     assert request.prompt == "one two" and answer["response"] == REPLY
     assert answer["prompt_eval_count"] == len("one two") + 1
-    refused(generate(http, raw=True, system="x"), 400, "system", "template")
+    fields: list[dict[str, Any]] = [{"system": "x"}, {"images": ["aGVsbG8="]}, {"think": True}, {"think": "high"}]
+    for given in fields:
+        refused(generate(http, raw=True, **given), 400, *given, "template")
+    assert generate(http, raw=True, think=False, stream=False).status_code == 200
 
 
 def test_a_model_without_a_template_takes_prompts_as_they_are(

@@ -192,6 +192,9 @@ def test_thinking_is_told_apart_from_the_answer(engine_http: httpx.Client) -> No
         ({"response_format": {"type": "json_object"}, "min_tokens": 3}, "min_tokens"),
         ({"response_format": {"type": "json_object"}, "bad_words": ["name"]}, "bad_words"),
         ({"structured_outputs": {"invented": 1}}, "structured_outputs.invented"),
+        ({"structured_outputs": {"choice": {"a": "b"}}}, "structured_outputs.choice"),
+        ({"guided_choice": {"a": "b"}}, "guided_choice"),
+        ({"guided_choice": 5}, "guided_choice"),
         ({"reasoning_effort": "much"}, "reasoning_effort"),
     ],
 )

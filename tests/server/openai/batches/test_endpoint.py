@@ -10,6 +10,7 @@ import pytest
 
 from paceline.errors import SettingsError
 from paceline.server.app import create_app
+from paceline.server.openai.batches import endpoint as module
 from paceline.settings import Settings
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.openai.batches.harness import asking, results, serving, start, wait
@@ -44,13 +45,12 @@ def test_what_no_batch_needs_is_refused(sdk: openai.OpenAI) -> None:
 
 def test_a_batch_has_an_output_file_and_an_error_file(sdk: openai.OpenAI, worker: FakeService) -> None:
     bad = {"custom_id": "bad", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": "x"}}
-    streamed = {**asking("x", stream=True)[0], "custom_id": "streamed"}
-    batch = wait(sdk, start(sdk, [*asking("one", "two", "!fail 1"), bad, streamed], metadata={"a": "b"}))
+    batch = wait(sdk, start(sdk, [*asking("one", "two", "!fail 1"), bad], metadata={"a": "b"}))
     assert batch.status == "completed" and batch.metadata == {"a": "b"}
     assert batch.request_counts is not None and batch.request_counts.to_dict() == {
-        "total": 5,
+        "total": 4,
         "completed": 2,
-        "failed": 3,
+        "failed": 2,
     }
     good = results(sdk, batch.output_file_id)
     assert set(good) == {"r0", "r1"}
@@ -60,7 +60,6 @@ def test_a_batch_has_an_output_file_and_an_error_file(sdk: openai.OpenAI, worker
     errors = results(sdk, batch.error_file_id)
     assert (errors["r2"]["response"]["status_code"], errors["bad"]["response"]["status_code"]) == (500, 400)
     assert errors["bad"]["response"]["body"]["error"]["param"] == "messages"
-    assert errors["streamed"]["error"]["code"] == "invalid_request" and errors["streamed"]["response"] is None
     assert {(request.priority, request.tenant) for request in worker.requests[-3:]} == {(1000, "batches/all")}
     assert batch.id in [each.id for each in sdk.batches.list()]
 
@@ -77,9 +76,10 @@ def test_every_endpoint_has_batches(sdk: openai.OpenAI) -> None:
 
 
 def test_a_batch_with_a_bad_line_fails_and_says_which(sdk: openai.OpenAI) -> None:
-    batch = wait(sdk, start(sdk, [*asking("one"), "{"]))
+    batch = wait(sdk, start(sdk, [*asking("one"), "{", *asking("x", stream=True)]))
     assert batch.status == "failed" and batch.errors is not None and batch.errors.data is not None
-    assert [(error.line, error.code) for error in batch.errors.data] == [(2, "invalid_json_line")]
+    found = [(error.line, error.code, error.param) for error in batch.errors.data]
+    assert found == [(2, "invalid_json_line", None), (3, "invalid_request", "body.stream")]
     with pytest.raises(openai.BadRequestError, match="nothing is left"):
         sdk.batches.cancel(batch.id)
 
@@ -89,6 +89,7 @@ def test_what_a_batch_needs_is_checked(sdk: openai.OpenAI) -> None:
     for fields, param in (
         ({"endpoint": "/v1/moderations"}, "endpoint"),
         ({"completion_window": "1h"}, "completion_window"),
+        ({"metadata": {"n": "v" * 513}}, "metadata.n"),
         ({"output_expires_after": {"anchor": "created_at", "seconds": 3600}}, "output_expires_after"),
     ):
         body = {"input_file_id": file.id, "endpoint": "/v1/embeddings", "completion_window": "24h", **fields}
@@ -129,6 +130,29 @@ def test_files_and_batches_are_their_keys_own(tmp_path: Path) -> None:
             with pytest.raises(openai.NotFoundError):
                 call()
         assert other.batches.list().data == [] and other.files.list().data == []
+
+
+def test_what_a_batch_makes_is_its_keys_own(tmp_path: Path) -> None:
+    service = FakeService()
+    with serving(tmp_path, service, api_key="secret,other") as client:
+        line = {"custom_id": "a", "method": "POST", "url": "/v1/responses", "body": {"input": "x"}}
+        batch = wait(client, start(client, [line], "/v1/responses"))
+        made = results(client, batch.output_file_id)["a"]["response"]["body"]["id"]
+        assert client.responses.retrieve(made).output_text == REPLY
+        with pytest.raises(openai.NotFoundError):
+            client.with_options(api_key="other").responses.retrieve(made)
+    assert service.requests[0].tenant == "batches/key-1"
+
+
+def test_a_key_has_so_many_batches_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_JOBS", 2)
+    with serving(tmp_path, api_key="secret,other") as client:
+        for _ in range(2):
+            wait(client, start(client, asking("one")))  # that they have ended is no help
+        with pytest.raises(openai.BadRequestError, match="2 batches here already: the oldest goes 30 days") as caught:
+            start(client, asking("one"))
+        assert caught.value.code == "too_many_batches"
+        assert start(client.with_options(api_key="other"), asking("one")).id
 
 
 def test_the_limit_on_all_files_is_one_on_uploads(tmp_path: Path) -> None:

@@ -28,7 +28,11 @@ def test_a_job_is_openais_batch_and_outlives_the_process(tmp_path: Path) -> None
     assert shown.expires_at == job.created_at + 86400 and shown.in_progress_at is not None
     job.save(tmp_path)
     assert Job.load(tmp_path / f"{job.id}.json") == job
-    (tmp_path / "other.json").write_text('{"unknown": 1}')
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"unknown": 1}', '{"owner": null, "endpoint": "x"}'])
+def test_what_describes_no_batch_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "other.json").write_text(text)
     assert Job.load(tmp_path / "other.json") is None
 
 
@@ -48,6 +52,8 @@ def test_an_input_is_read_line_by_line(tmp_path: Path) -> None:
         (line(method="GET"), "invalid_method", "method"),
         (line(url="/v1/embeddings"), "mismatched_endpoint", "url"),
         (line(body="x"), "missing_required_parameter", "body"),
+        (line(body={"stream": True}), "invalid_request", "body.stream"),
+        (line(body={"background": True}), "invalid_request", "body.background"),
     ],
 )
 def test_a_bad_line_says_what_is_wrong(text: bytes, code: str, param: str | None) -> None:

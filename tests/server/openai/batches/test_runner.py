@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +22,11 @@ from paceline.server.openai.batches.runner import Batches
 from paceline.server.openai.batches.store import FileStore
 from paceline.server.state import AppState
 from paceline.settings import Settings
+from paceline.stats import Stats
 from tests.server.fake_service import FakeService
 from tests.server.harness import user
 from tests.server.openai.batches.harness import CHAT, asking, results, serving, start, wait
+from tests.waiting import until_async
 
 
 def test_a_batch_goes_on_after_a_restart(tmp_path: Path) -> None:
@@ -64,7 +69,24 @@ def test_a_batch_without_its_input_fails(tmp_path: Path) -> None:
     job.save(tmp_path / "batches")
     with serving(tmp_path) as client:
         batch = wait(client, client.batches.retrieve(job.id))
-        assert batch.status == "failed" and batch.errors is not None
+        assert batch.status == "failed" and batch.errors is not None and batch.errors.data is not None
+        assert [error.message for error in batch.errors.data] == ["No such file or directory"]  # and no path
+
+
+def test_a_batch_whose_end_cannot_be_saved_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(job: Job, folder: Path) -> None:
+        if job.status == "failed":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        saved(job, folder)
+
+    saved = Job.save
+    monkeypatch.setattr(Job, "save", save)
+    (tmp_path / "batches").mkdir()
+    lost = Job(None, CHAT, "file-gone")
+    lost.save(tmp_path / "batches")
+    with serving(tmp_path) as client:
+        assert wait(client, client.batches.retrieve(lost.id)).status == "failed"
+        assert wait(client, start(client, asking("one"))).status == "completed"
 
 
 def test_no_request_of_a_batch_starts_while_another_waits(tmp_path: Path) -> None:
@@ -79,17 +101,66 @@ def test_no_request_of_a_batch_starts_while_another_waits(tmp_path: Path) -> Non
         assert wait(client, batch).status == "completed"
 
 
-def test_few_of_a_batch_run_beside_others(tmp_path: Path) -> None:
-    service = FakeService()
+def batches_of(service: FakeService, folder: Path) -> Batches:
     service.ready = True
     settings = Settings(max_num_seqs=16)
     state = AppState(service, settings, Metrics("m", service.stats), DrainGate(), Requests(service.abort))
-    batches = Batches(state, tmp_path / "batches", FileStore(tmp_path / "files", 1, 1))
-    assert batches._has_room(7) and not batches._has_room(8)
+    return Batches(state, folder / "batches", FileStore(folder / "files", 1000, 1))
+
+
+async def test_few_of_a_batch_run_beside_others(tmp_path: Path) -> None:
+    service = FakeService()
+    batches = batches_of(service, tmp_path)
+    assert await batches._has_room(7) and not await batches._has_room(8)
     service.stats = lambda: replace(service.statistics, num_requests_running=5)  # type: ignore[method-assign]
-    assert batches._has_room(1) and not batches._has_room(2)
-    state.gate.closed = True
-    assert not batches._has_room(0)
+    assert await batches._has_room(1) and not await batches._has_room(2)
+    batches.state.gate.closed = True
+    assert not await batches._has_room(0)
+
+
+async def test_the_engines_locks_hold_up_no_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def count() -> Stats:
+        threads.append(threading.get_ident())
+        return Stats()
+
+    service = FakeService()
+    monkeypatch.setattr(service, "stats", count)
+    assert await batches_of(service, tmp_path)._has_room(0)
+    assert len(threads) == 1 and threading.get_ident() not in threads
+
+
+async def test_old_files_are_removed_again_and_again_but_no_running_batchs_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleaned: list[set[str]] = []
+
+    def clean(used: set[str]) -> None:
+        cleaned.append(used)
+        if len(cleaned) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(runner, "CLEAN_SECONDS", 0.0)
+    batches = batches_of(FakeService(), tmp_path)
+    monkeypatch.setattr(batches.files, "clean", clean)
+    ended, runs, old = Job(None, CHAT, "file-1", status="failed"), Job(None, CHAT, "file-2"), Job(None, CHAT, "file-3")
+    old.status, old.created_at = "completed", 1000
+    for job in (ended, runs, old):
+        await batches.add(job)
+    cleaning = asyncio.create_task(batches._clean_now_and_then())
+    await until_async(lambda: len(cleaned) > 2)
+    cleaning.cancel()
+    await asyncio.gather(cleaning, return_exceptions=True)
+    assert cleaned[0] == cleaned[-1] == {"file-2"}
+    assert set(batches.jobs) == {ended.id, runs.id} and not (batches.folder / f"{old.id}.json").exists()
+
+
+def test_a_file_that_describes_no_batch_is_skipped_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "batches").mkdir()
+    (tmp_path / "batches" / "batch_1.json").write_text('{"id": "batch_1"}')
+    with serving(tmp_path) as client:
+        assert client.batches.list().data == []
 
 
 class Full(FakeService):

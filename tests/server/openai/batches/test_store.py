@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,8 @@ def test_files_expire_and_are_cleaned_up(tmp_path: Path) -> None:
     with pytest.raises(FileNotStored):
         store.find(short, None)
     assert [file.id for file in store.of(None)] == [long]
+    store.clean({short})
+    assert store.path(short).exists()  # a batch still reads it
     store.clean()
     assert not store.path(short).exists() and store.path(long).exists()
     clock.now += 30 * DAY
@@ -97,3 +101,14 @@ def test_there_is_a_limit_on_bytes(tmp_path: Path) -> None:
         store.check_room(3)
     store.delete(id)
     store.check_room(5)
+
+
+def test_half_a_file_is_removed_when_the_rest_cannot_be_written(tmp_path: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"half"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = opened(tmp_path)
+    with pytest.raises(OSError, match="No space left"):
+        store.put(None, "in.jsonl", "batch", pieces())
+    assert list(tmp_path.iterdir()) == [] and store.used_bytes == 0

@@ -11,14 +11,18 @@ import openai
 import pytest
 
 from paceline.errors import InvalidRequest
+from paceline.host_memory import HostMemory
+from paceline.server import app
+from paceline.server.http.body import BODY_BYTES, SMALL
 from paceline.server.http.drain import DrainGate
 from paceline.server.openai.responses import background as module
 from paceline.server.openai.responses.background import Background, EventLog
+from paceline.settings import Settings
 from tests.server.fake_service import REPLY, FakeService
-from tests.server.harness import refused
+from tests.server.harness import refused, serve
 from tests.server.openai.responses.harness import respond, response_of, stream_of
 from tests.server.sdk_types import sent
-from tests.waiting import WAIT
+from tests.waiting import WAIT, until
 
 
 def ended(http: httpx.Client, id: str) -> dict[str, Any]:
@@ -99,6 +103,25 @@ def test_a_background_stream_that_cannot_begin_has_a_status(http: httpx.Client) 
     refused(respond(http, "!refuse-queue_full 0", background=True, stream=True), 429, None, "not now")
     id = respond(http).json()["id"]
     refused(http.get(f"/v1/responses/{id}", params={"stream": True}), 400, "stream", "background")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_its_body_holds_memory_until_it_ends(monkeypatch: pytest.MonkeyPatch, stream: bool) -> None:
+    memory = HostMemory(16 << 20)
+    monkeypatch.setattr(app, "body_memory", lambda settings: memory)
+    service = FakeService()
+    with serve(service, Settings()) as address, httpx.Client(base_url=address, timeout=WAIT) as http:
+        body = {"input": "!hang 2", "background": True, "stream": stream, "padding": "x" * 2 * SMALL}
+        with http.stream("POST", "/v1/responses", json=body) as answer:
+            pieces = answer.iter_text()
+            next(pieces)
+            assert service.hanging.wait(WAIT)
+            http.get("/v1/models")  # whoever is done with the other answer is done
+            assert memory.held > 2 * SMALL * BODY_BYTES
+            service.release()
+            "".join(pieces)
+        until(lambda: memory.held == 0)
+    assert memory.held == 0
 
 
 async def test_readers_of_a_log_get_what_is_there_and_what_comes() -> None:

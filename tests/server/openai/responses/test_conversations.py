@@ -68,6 +68,32 @@ def test_what_is_wrong_is_named(client: openai.OpenAI, http: httpx.Client) -> No
     refused(http.get(f"/v1/conversations/{made.id}/items/msg_x"), 404, None, "msg_x")
 
 
+@pytest.mark.parametrize(
+    ("metadata", "fits"),
+    [
+        ({"n" * 64: "v" * 512}, True),
+        ({str(number): "v" for number in range(16)}, True),
+        ({"n" * 65: "v"}, False),
+        ({"n": "v" * 513}, False),
+        ({str(number): "v" for number in range(17)}, False),
+        ({"n": 1}, False),
+    ],
+)
+def test_metadata_has_openais_limits(http: httpx.Client, metadata: Any, fits: bool) -> None:
+    made = http.post("/v1/conversations", json={}).json()["id"]
+    answers = [
+        http.post("/v1/conversations", json={"metadata": metadata}),
+        http.post(f"/v1/conversations/{made}", json={"metadata": metadata}),
+        respond(http, metadata=metadata),
+    ]
+    assert [answer.status_code for answer in answers] == [200 if fits else 400] * 3
+    for answer in answers:
+        if fits:
+            assert answer.json()["metadata"] == metadata
+        else:
+            assert answer.json()["error"]["param"].startswith("metadata")
+
+
 def segment(text: str) -> Segment:
     return Segment([{"id": text, "text": text}])
 

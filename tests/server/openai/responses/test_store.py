@@ -58,6 +58,19 @@ def test_the_first_item_of_an_id_is_the_one_referred_to() -> None:
     assert store.item("item x") is first.items[0]
 
 
+def test_what_is_kept_is_for_its_owner_only() -> None:
+    store = ResponseStore()
+    segments = {owner: Segment([{"id": "item x", "of": owner}], owner) for owner in ("one", "two", None)}
+    for owner, mine in segments.items():
+        store.put(StoredResponse({"id": f"of {owner}", "output": []}, (mine,), owner))
+    for owner, mine in segments.items():
+        assert store.item("item x", owner) is mine.items[0]
+        assert [store.get(f"of {other}", owner) is not None for other in segments] == [o == owner for o in segments]
+        store.delete(f"of {owner}")
+        assert store.item("item x", owner) is None
+    assert store.item("item x", "three") is None and store.bytes == 0
+
+
 operations = st.tuples(
     st.sampled_from(["put", "put", "get", "delete"]), st.integers(0, 9), st.integers(0, 400), st.integers(0, 9)
 )
@@ -85,4 +98,4 @@ def test_the_store_never_holds_more_than_it_may(lives: list[Any], most: int, byt
             len(encode_json({**found.response, "output": []})) for found, _ in held.values()
         )
         assert len(store) == len(held) <= most and store.bytes == counted <= bytes
-        assert set(store._items) <= {item["id"] for each in distinct for item in each.items}
+        assert set(store._items) <= {(None, item["id"]) for each in distinct for item in each.items}
