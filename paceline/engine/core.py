@@ -388,7 +388,7 @@ class EngineCore:
             self.faults.step_succeeded(in_flight.seqs)
         prompt_results.complete(self, in_flight)
         if any(prompt.seq.finished == "stop" for prompt in in_flight.pooled):
-            self.faults.step_succeeded(())
+            self.faults.device_works()
         return True
 
     def _finish_reading(self, in_flight: InFlightStep, work: Callable[[InFlightStep], Any]) -> bool:

@@ -109,6 +109,11 @@ class Faults:
         self._failing = 0
         self._core.scheduler.isolation.succeeded(seqs)
 
+    def device_works(self) -> None:
+        """An embedding came out. Whose fault a failing decode step is, that does not say."""
+        if not self._core.scheduler.isolation.active:
+            self._failing = 0
+
     def step_lost(self, in_flight: InFlightStep, cause: BaseException) -> None:
         """A step failed after it was committed."""
         self.step_failed(in_flight.seqs, StepLost(in_flight), cause)

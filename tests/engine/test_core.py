@@ -15,12 +15,12 @@ import pytest
 
 from paceline.engine import core
 from paceline.engine.in_flight import InFlightStep, Token
-from paceline.engine.plan import StepPlan
+from paceline.engine.plan import PrefillChunk, StepPlan
 from paceline.engine.policy import Fair
 from paceline.engine.queueing import Timeouts
 from paceline.engine.sequence import Sequence, Siblings
 from paceline.types import Prompt, RequestId, Sampling
-from tests.engine.stepper import Stepper
+from tests.engine.stepper import Stepper, counts_passes
 from tests.integration.test_exactness import prompt
 from tests.integration.test_grammar import InTurns
 from tests.lengths import turns
@@ -101,6 +101,7 @@ def test_the_pool_is_cleared_at_most_once_in_256_steps(llama: Path, monkeypatch:
     assert cleared == [256, 512]
 
 
+@counts_passes
 def test_prompts_and_embeddings_alone_are_tidied_up_after_as_decoding_is(
     llama: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +152,25 @@ def test_a_prompt_that_a_lost_step_sets_back_is_not_prefilled_by_the_step_behind
     assert scheduler.preemptions["memory"] == 1 and all(running)
     assert long.tokens == greedy_text(llama, prompt(100), 4)
     assert [row.tokens for row in rows] == [greedy_text(llama, prompt(length), 30) for length in (4, 5)]
+
+
+def test_a_step_does_nothing_for_sequences_of_its_plan_that_no_longer_run(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper = Stepper(llama, max_rows=1)
+    stepper.greedy("runs", prompt(4), 30)
+    stepper.greedy("waits", prompt(20), 30)
+    stepper.step(3)
+    stepper.settle()
+    done: list[str] = []
+    for owner, name in ((stepper.runner, "prefill"), (stepper.runner, "encode"), (stepper.engine, "_score")):
+        monkeypatch.setattr(owner, name, lambda *_, name=name: done.append(name))
+    reads = lambda chunks: done.extend(seq.id for seq, _ in chunks if seq is not None)  # noqa: E731
+    monkeypatch.setattr(stepper.runner, "read_drafts", reads)
+    for name, expected in (("waits", []), ("runs", ["prefill", "encode", "_score", "runs"])):
+        id, chunk = RequestId(name), PrefillChunk(RequestId(name), 3)
+        stepper.engine._launch(StepPlan(prefill=(chunk,), encode=id, score=id, draft_prefill=(chunk,)), [], None)
+        assert done == expected
 
 
 def test_a_sequence_that_exceeds_the_memory_ends_with_what_it_has_said_or_with_an_error(

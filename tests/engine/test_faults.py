@@ -163,3 +163,27 @@ def test_an_embedding_shows_that_the_device_works(llama: Path) -> None:
         assert len(vector(heard))
     assert stepper.engine.failure is None
     assert stepper.engine.counters.failed_steps == MAX_FAILING_STEPS + 1
+
+
+@pytest.mark.parametrize("company", [False, True], ids=["alone", "beside another"])
+def test_embeddings_beside_a_search_clear_and_blame_nobody(llama: Path, company: bool) -> None:
+    """That they come out says nothing of the sequences that decode."""
+    stepper = Stepper(llama, "similar", chunk=16)
+    bad = stepper.greedy("bad", text(9), 20)
+    stepper.step(4)
+    good = stepper.greedy("good", text(8), 20) if company else None
+    forward = stepper.runner.forward
+
+    def fails(*arguments: Any, **options: Any) -> Any:
+        if any(seq is not None and seq.id == "bad" for seq in stepper.runner.rows):
+            raise RuntimeError("no such step")
+        return forward(*arguments, **options)
+
+    stepper.runner.forward = Instead(forward, fails)  # type: ignore[assignment]
+    for n in range(MAX_FAILING_STEPS):
+        embed(stepper, str(n), text(4))
+        stepper.step()
+    stepper.finish()
+    assert (bad.finish_reason, stepper.engine.failure) == ("error", None)
+    assert stepper.engine.counters.failed_steps < MAX_FAILING_STEPS
+    assert good is None or good.tokens == greedy_text(llama, text(8), 20)

@@ -8,11 +8,13 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict
 
 from paceline.errors import InvalidRequest
 from paceline.server.http.body import parse_json
-from paceline.server.openai.batches.store import read_json, write_json
+from paceline.server.openai.batches.store import read_described, write_json
 
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
 MOST_REQUESTS = 50_000  # OpenAI's
@@ -27,6 +29,8 @@ ENDED = ("failed", "completed", "expired", "cancelled")
 @dataclass(slots=True)
 class Job:
     """Times are in whole seconds since 1970; None: it has not happened."""
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     owner: str | None
     endpoint: str
@@ -77,12 +81,7 @@ class Job:
 
     @classmethod
     def load(cls, path: Path) -> Job | None:
-        """None: it cannot be read, or describes no batch."""
-        described = read_json(path)
-        try:
-            return None if described is None else cls(**described)
-        except TypeError:
-            return None
+        return read_described(path, cls)
 
 
 @dataclass(frozen=True, slots=True)

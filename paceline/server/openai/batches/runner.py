@@ -59,8 +59,12 @@ class Batches:
     # -- what clients do
 
     async def add(self, job: Job) -> None:
-        await self._save(job)
-        self.jobs[job.id] = job
+        self.jobs[job.id] = job  # it counts already
+        try:
+            await self._save(job)
+        except BaseException:
+            self.jobs.pop(job.id, None)
+            raise
         self._new.set()
 
     async def cancel(self, job: Job) -> None:

@@ -14,11 +14,14 @@ import uuid
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter
 
 from paceline.errors import InvalidRequest
 from paceline.server.http.errors import NotFound
 
+T = TypeVar("T")
 DAY = 86400
 PREFIX = "file-"
 
@@ -41,6 +44,8 @@ class StorageFull(InvalidRequest):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
     id: str
     owner: str | None  # the name of the key that may have it
     filename: str
@@ -51,12 +56,7 @@ class StoredFile:
 
     @classmethod
     def load(cls, path: Path) -> StoredFile | None:
-        """None: it cannot be read, or describes no file."""
-        described = read_json(path)
-        try:
-            return None if described is None else cls(**described)
-        except TypeError:
-            return None
+        return read_described(path, cls)
 
     def described(self) -> dict[str, Any]:
         """As OpenAI's clients read it."""
@@ -164,10 +164,9 @@ def write_json(path: Path, value: Any) -> None:
     os.replace(part, path)
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """None: it cannot be read."""
+def read_described(path: Path, kind: type[T]) -> T | None:
+    """None: it cannot be read, or describes no such thing."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return TypeAdapter(kind).validate_json(path.read_bytes())
     except (OSError, ValueError):
         return None
-    return value if isinstance(value, dict) else None

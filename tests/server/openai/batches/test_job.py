@@ -30,7 +30,14 @@ def test_a_job_is_openais_batch_and_outlives_the_process(tmp_path: Path) -> None
     assert Job.load(tmp_path / f"{job.id}.json") == job
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"unknown": 1}', '{"owner": null, "endpoint": "x"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{", "[]", "{}", '{"unknown": 1}', '{"owner": null, "endpoint": "x"}'),
+        '{"owner": null, "endpoint": "x", "input_file_id": "y", "unknown": 1}',
+        '{"owner": null, "endpoint": "x", "input_file_id": "y", "created_at": "yesterday", "expires_at": 1}',
+    ],
+)
 def test_what_describes_no_batch_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "other.json").write_text(text)
     assert Job.load(tmp_path / "other.json") is None
