@@ -28,7 +28,7 @@ from paceline.models.files import DEFAULT_FOLDER, read_config, resolve
 from paceline.models.loader import LoadedModel
 from paceline.types import Grammar, RequestId, Sampling, Speculation
 
-MOST_TOKENS = 512  # of an answer with a schema, which ends before
+MAX_TOKENS = 512  # of an answer with a schema, which ends before
 BESIDE = 300  # items of the answer beside free streams: more than it is given time for
 WAIT = 600.0  # seconds until a run has failed
 
@@ -165,7 +165,7 @@ def answers(
         prompts = [bench.prompt(97 * turn + place) for place in range(mode.rows)]
         trace = Trace()
         with counted(bench, mode, counts=turn > 0):
-            bench.add(trace, prompts, mode.speculation, MOST_TOKENS, [compiled.matcher() for _ in prompts])
+            bench.add(trace, prompts, mode.speculation, MAX_TOKENS, [compiled.matcher() for _ in prompts])
             bench.wait(trace)
         mode.text = bench.tokenizer.decode(trace.tokens[0])
         made = sum(map(len, trace.tokens.values()))

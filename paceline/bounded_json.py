@@ -19,10 +19,10 @@ from typing import Any
 DIRECT = 256 << 10  # bytes that are parsed in one call
 LONG = 1 << 10  # bytes of a string or a flat array that is cut out of a longer body
 PIECE = 1 << 20  # bytes of such a part that are parsed in one call
-MOST_STRUCTURE = 4 << 20  # bytes of what is left
-MOST_CONTAINERS = 1 << 16  # objects and arrays
-MOST_STRINGS = 1 << 17
-MOST_VALUES = 1 << 20  # of which most must be numbers
+MAX_STRUCTURE = 4 << 20  # bytes of what is left
+MAX_CONTAINERS = 1 << 16  # objects and arrays
+MAX_STRINGS = 1 << 17
+MAX_VALUES = 1 << 20  # of which most must be numbers
 
 ESCAPE = 6  # bytes of an escape like \u00e9
 
@@ -72,8 +72,8 @@ class _Document:
 
     def value(self) -> Any:
         structure = self._without_long_arrays(self._without_long_strings())
-        if len(structure) > MOST_STRUCTURE:
-            raise TooMuchStructure(MOST_STRUCTURE >> 20, "MiB of names, numbers and short strings")
+        if len(structure) > MAX_STRUCTURE:
+            raise TooMuchStructure(MAX_STRUCTURE >> 20, "MiB of names, numbers and short strings")
         value = _parsed(structure)
         if b"\\u" in structure:
             _check_text(json.dumps(value, ensure_ascii=False))
@@ -95,10 +95,10 @@ class _Document:
     def _without_long_arrays(self, body: bytes) -> bytes:
         """Of what has no brackets and no strings inside. A bracket inside a string never opens a long one."""
         for bracket in (b"[", b"{"):
-            if _count(body, bracket, MOST_CONTAINERS) > MOST_CONTAINERS:
-                raise TooMuchStructure(MOST_CONTAINERS, "objects and arrays")
-        if _count(body, b",", MOST_VALUES) > MOST_VALUES:
-            raise TooMuchStructure(MOST_VALUES, "values")
+            if _count(body, bracket, MAX_CONTAINERS) > MAX_CONTAINERS:
+                raise TooMuchStructure(MAX_CONTAINERS, "objects and arrays")
+        if _count(body, b",", MAX_VALUES) > MAX_VALUES:
+            raise TooMuchStructure(MAX_VALUES, "values")
         kept, position, opened = [], 0, body.find(b"[")
         while opened >= 0:
             following = body.find(b"[", opened + 1)
@@ -134,8 +134,8 @@ def _strings(body: bytes) -> Iterator[list[int]]:
     count = 0
     while begin:
         count += 1
-        if count > MOST_STRINGS:
-            raise TooMuchStructure(MOST_STRINGS, "strings")
+        if count > MAX_STRINGS:
+            raise TooMuchStructure(MAX_STRINGS, "strings")
         cuts = [begin]
         while body[cuts[-1] : cuts[-1] + 1] != b'"':
             cuts.append(_next_cut(body, cuts[-1]))

@@ -12,7 +12,7 @@ from paceline.errors import SlowReader
 from paceline.types import Delta
 
 log = logging.getLogger("paceline")
-MOST_MERGED = 64  # deltas of one stream
+MAX_MERGED = 64  # deltas of one stream
 
 
 class DeltaDispatcher:
@@ -70,10 +70,10 @@ class DeltaStream:
     async def get(self) -> Delta:
         """What a choice has produced since its last delta: the tokens of a step, or more if the reader was busy."""
         if not self._merged:
-            if self._queue.qsize() > MOST_MERGED:
+            if self._queue.qsize() > MAX_MERGED:
                 await asyncio.sleep(0)  # others run between two parts of a long backlog
             first = await self._queue.get()
-            self._merged.extend(merged([first, *self._taken(MOST_MERGED - 1)]))
+            self._merged.extend(merged([first, *self._taken(MAX_MERGED - 1)]))
         delta = self._merged.popleft()
         self._unread -= len(delta.token_ids)
         return delta

@@ -26,7 +26,7 @@ from paceline.host_memory import waits_until
 from paceline.requests import ChatRequest, GenerateRequest
 from paceline.settings import Settings
 from paceline.stats import SpecPrefillStats, Stats
-from paceline.types import MOST_DRAFTED, Lora, Prompt, RequestId, Sampling, SamplingTokens
+from paceline.types import MAX_DRAFTED, Lora, Prompt, RequestId, Sampling, SamplingTokens
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
@@ -106,7 +106,7 @@ class Runtime:
             max_choices=settings.max_choices,
             max_stop_strings=settings.max_stop_strings,
             max_logprobs=settings.max_logprobs,
-            max_draft=min(settings.max_draft, MOST_DRAFTED),
+            max_draft=min(settings.max_draft, MAX_DRAFTED),
             no_head=self.startup.speculation_policy.cannot_draft,
             no_method=self.startup.speculation_policy.missing,
             no_sparse=self.startup.no_sparse,

@@ -18,7 +18,7 @@ MediaKind = Literal["image", "video", "audio"]
 Pooling = Literal["mean", "last"]  # one vector of all hidden states, or of the last token's
 SpeculationMethod = Literal["mtp", "lookup", "draft_model", "grammar"]  # who proposes draft tokens
 SPECULATION_METHODS: tuple[SpeculationMethod, ...] = get_args(SpeculationMethod)
-MOST_DRAFTED = 8  # draft tokens of a head or a draft model that a row may have in one step
+MAX_DRAFTED = 8  # draft tokens of a head or a draft model that a row may have in one step
 LONGEST_DRAFT = 32  # draft tokens that the host knows (prompt lookup, grammars)
 
 

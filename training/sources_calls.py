@@ -15,7 +15,7 @@ from typing import Any
 Json = dict[str, Any]
 SETS = ("simple_python", "multiple", "live_simple", "live_multiple", "exec_simple", "exec_multiple")
 NONE = ("irrelevance", "live_irrelevance")
-LONGEST, MOST_TOOLS = 320, 12  # characters of a question; functions beside it
+LONGEST, MAX_TOOLS = 320, 12  # characters of a question; functions beside it
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 SAME = ("string", "integer", "number", "boolean", "array")
 TYPES = {"float": "number"} | {name: name for name in SAME}
@@ -28,7 +28,7 @@ def pick_calls(folder: Path) -> list[Json]:
         right = {line["id"]: line["ground_truth"] for line in _lines(folder, f"possible_answer/BFCL_v4_{name}.json")}
         for line in _lines(folder, f"BFCL_v4_{name}.json"):
             text = line["question"][0][-1]["content"].strip()
-            tools = [tool for tool in map(_tool, line["function"][:MOST_TOOLS]) if tool]
+            tools = [tool for tool in map(_tool, line["function"][:MAX_TOOLS]) if tool]
             if not 12 <= len(text) <= LONGEST or not text.isascii() or len(line["question"][0]) != 1 or not tools:
                 continue
             called = _call(right.get(line["id"], []), text, tools)
@@ -135,7 +135,7 @@ def pick_many(folder: Path) -> list[Json]:
         right = {line["id"]: line["ground_truth"] for line in _lines(folder, f"possible_answer/BFCL_v4_{name}.json")}
         for line in _lines(folder, f"BFCL_v4_{name}.json"):
             text = " ".join(line["question"][0][-1]["content"].split())
-            tools = [tool for tool in map(_tool, line["function"][:MOST_TOOLS]) if tool]
+            tools = [tool for tool in map(_tool, line["function"][:MAX_TOOLS]) if tool]
             calls = [_call([one], text, tools) for one in right.get(line["id"], [])]
             if text.isascii() and len(text) <= 420 and 2 <= len(calls) <= 4 and None not in calls:
                 found.append({"text": text, "tools": tools, "calls": calls})
@@ -163,7 +163,7 @@ def pick_turns(folder: Path) -> list[Json]:
                         called["arguments"] = {key: _whole(value) for key, value in called["arguments"].items()}
                         first = [tool for tool in tools if tool["name"] == called["name"]]
                         others = [tool for tool in tools if tool not in first]
-                        found[text] = {"text": text, "tools": (first + others)[:MOST_TOOLS]} | called
+                        found[text] = {"text": text, "tools": (first + others)[:MAX_TOOLS]} | called
     return list(found.values())
 
 

@@ -20,7 +20,7 @@ from training.wide_prompted import Form
 
 Json = dict[str, Any]
 PERSONS = re.compile(r"(^|_)(person|name|user|customer|artist|author|player|director|cast|recipient|assignee)$")
-MOST_SHOWN = 2600  # characters of all signatures
+MAX_SHOWN = 2600  # characters of all signatures
 
 
 @cache
@@ -112,7 +112,7 @@ def tool_call(rng: Random) -> Chat:
     size = len(json.dumps(shown))
     for tool in others:
         size += len(json.dumps(shape := _signature(tool, described)))
-        if size < MOST_SHOWN:
+        if size < MAX_SHOWN:
             shown.setdefault(_named(tool), shape)
     if one["name"]:
         text, values = asked(one, rng)
@@ -159,7 +159,7 @@ def many_calls(rng: Random) -> Chat:
     others = [*one["tools"], *(rng.choice(rng.choice(known()[0])["tools"]) for _ in range(rng.choice((0, 0, 1, 2))))]
     for tool in others:
         size += len(json.dumps(shape := _signature(tool, described)))
-        if size < MOST_SHOWN:
+        if size < MAX_SHOWN:
             shown.setdefault(_named(tool), shape)
     ordered = [
         (_named(tools[name]), {key: values[key] for key in tools[name]["values"] if key in values})

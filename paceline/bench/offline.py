@@ -41,7 +41,7 @@ from paceline.engine.warmup import WarmUpScope, check_steps, may_be_traced, take
 from paceline.models.loader import LoadedModel, load
 from paceline.models.prefill_chunk import prefill_chunk
 from paceline.types import (
-    MOST_DRAFTED,
+    MAX_DRAFTED,
     Delta,
     Grammar,
     Lora,
@@ -161,7 +161,7 @@ class Bench:
         self.scheduler.draft_choice = DraftChoice(proposers, longest)
         if self.checks and platform.device_kind() in DEVICES:  # a CPU compiles no kernels
             scope = WarmUpScope(self.scheduler.max_num_seqs, self.scheduler.prefill_budget.max_chunk)
-            most = max(longest, 0 if self.runner.proposer is None else MOST_DRAFTED)
+            most = max(longest, 0 if self.runner.proposer is None else MAX_DRAFTED)
             warm_up(self.runner, scope, draft_lengths=grouping.buckets.draft_lengths(most))
             self.watch("warm")
         return EngineCore(self.runner, self.scheduler)

@@ -26,7 +26,7 @@ from paceline.bench.report import Distribution
 from paceline.bench.serve import Target, Watch, record
 from paceline.bench.wire import BenchError
 from paceline.engine.core import EngineCore
-from paceline.types import MOST_DRAFTED, Delta, Sampling, Speculation
+from paceline.types import MAX_DRAFTED, Delta, Sampling, Speculation
 
 FIXED_RUNS = 2  # of equal sequences, after one to warm up
 
@@ -201,9 +201,9 @@ def parse_speculation(text: str | None) -> Speculation | None:
     match text:
         case None | "off" | "auto":
             return text
-    if text.isdecimal() and 1 <= int(text) <= MOST_DRAFTED:
+    if text.isdecimal() and 1 <= int(text) <= MAX_DRAFTED:
         return int(text)
-    raise BenchError(f"--speculation is {text!r}: give off, auto or 1 to {MOST_DRAFTED}.")
+    raise BenchError(f"--speculation is {text!r}: give off, auto or 1 to {MAX_DRAFTED}.")
 
 
 async def served(target: Target, traffic: Traffic, timeout: float, watch: Watch) -> list[Window]:

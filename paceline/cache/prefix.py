@@ -21,7 +21,7 @@ from typing import Any
 from paceline.cache.radix import EMPTY, Checkpoint, Match, Node, PrefixKey, Segment
 from paceline.stats import CachedPrefix, PrefixCacheStats
 
-MOST_HITS = 16  # uses that count: a prefix that was popular once must not stay for ever
+MAX_HITS = 16  # uses that count: a prefix that was popular once must not stay for ever
 SLACK = 0.05  # of the limit, freed beyond what is needed: frequent small evictions would cost more
 
 
@@ -369,7 +369,7 @@ class PrefixCache:
             freed = (node.checkpoint.nbytes if node.checkpoint is not None else 0) if inner else node.nbytes
             if freed:
                 saved = node.stop - self._anchor(node) if node.restorable or self.anywhere else 0
-                yield node.base + (1 + min(node.hits, MOST_HITS)) * saved / freed, node
+                yield node.base + (1 + min(node.hits, MAX_HITS)) * saved / freed, node
 
     def _anchor(self, node: Node) -> int:
         """The token from which prefill would have to start without this node."""

@@ -41,7 +41,7 @@ class ShapeBuckets:
     def longest_draft(self, rows: int, most: int, always: int) -> int:
         """The most draft tokens of each of so many rows: `most`, but above `always` only while the step stays small.
         Every row of a step pays for its longest draft."""
-        return max(min(most, MOST_VERIFIED // max(self.row_count(rows), 1) - 1), min(most, always))
+        return max(min(most, MAX_VERIFIED // max(self.row_count(rows), 1) - 1), min(most, always))
 
     def within(self, tokens: int) -> int:
         """The most prompt tokens whose bucket is at most `tokens`; at least one bucket."""
@@ -64,7 +64,7 @@ class ShapeBuckets:
         return size
 
 
-MOST_VERIFIED = 256  # tokens of all rows in a step whose drafts are longer than a head's
+MAX_VERIFIED = 256  # tokens of all rows in a step whose drafts are longer than a head's
 EXACT = ShapeBuckets()
 GPU = ShapeBuckets(
     rows=(1, 2, 4, 8, 16, 24, 32, 48, 64),

@@ -8,7 +8,7 @@ length, on a thread that cannot be stopped from outside. So a rendering counts i
 while it runs.
 
 Not bounded: one operation of Python's on values below the limits (a sort, a search), and what a template keeps in
-variables within `MOST_JOINED` characters.
+variables within `MAX_JOINED` characters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from jinja2.visitor import NodeTransformer
 
 SECONDS = 1.0  # of the thread's CPU time, so that a busy machine makes no template fail
 LARGEST = 32_000_000  # characters of a rendering, and of any text in it
-MOST_JOINED = 16 * LARGEST  # characters of all texts that a rendering makes on its way
+MAX_JOINED = 16 * LARGEST  # characters of all texts that a rendering makes on its way
 LONGEST_LIST = 1_000_000
 LARGEST_BITS = 10_000  # of a number
 
@@ -201,7 +201,7 @@ class _Budget:
     def make(self, size: int) -> None:
         """Called before a text of this size is made, if the size can be known."""
         self._made += size
-        if size > LARGEST or self._made > MOST_JOINED:
+        if size > LARGEST or self._made > MAX_JOINED:
             raise LimitExceeded(f"it puts together more than {LARGEST} characters")
         if size > self.LARGE:
             self._check_time()

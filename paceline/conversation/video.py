@@ -30,7 +30,7 @@ DECODE_SECONDS = 60.0
 MAX_DECODERS = 2  # at a time, beside the engine
 FRAME_BYTES = 9  # memory per kept pixel: as received, as one array, and in the processor
 LEAST_MEMORY = 256 << 20  # a decoder needs as much to start
-MOST_MEMORY = 2 << 30
+MAX_MEMORY = 2 << 30
 KINDS = "MP4, MOV, MKV, WebM or AVI"
 
 _decoders = BoundedSemaphore(MAX_DECODERS)
@@ -56,7 +56,7 @@ class VideoLimits:
     seconds: float = 300.0  # longest video
     pixels: int = 64_000_000  # of a frame
     kept: int = 64_000_000  # pixels of all sampled frames together
-    memory: int = MOST_MEMORY  # bytes, of the process that decodes
+    memory: int = MAX_MEMORY  # bytes, of the process that decodes
     videos: int = 4  # in a request
 
     @classmethod
@@ -68,7 +68,7 @@ class VideoLimits:
             settings.max_video_seconds,
             settings.max_image_pixels,
             min(settings.max_image_pixels, memory // 2 // FRAME_BYTES),
-            min(MOST_MEMORY, max(memory // 2, LEAST_MEMORY)),
+            min(MAX_MEMORY, max(memory // 2, LEAST_MEMORY)),
             settings.max_videos,
         )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from paceline.engine.draft_length import WORTH, DraftLengths
 from paceline.engine.proposer import NO_DRAFT, Draft, HostProposer, Offer
-from paceline.types import LONGEST_DRAFT, MOST_DRAFTED, SpeculationMethod
+from paceline.types import LONGEST_DRAFT, MAX_DRAFTED, SpeculationMethod
 
 if TYPE_CHECKING:
     from paceline.engine import sequence
@@ -194,7 +194,7 @@ class DraftChoice:
     ) -> Mapping[int, int]:
         """By place: the draft tokens to take from the host; the others draft as `lengths` say."""
         here = self._sizes.setdefault(model.size(len(seqs)), _BatchSize())
-        most = min(model.buckets.longest_draft(len(seqs), LONGEST_DRAFT, MOST_DRAFTED), self.longest)
+        most = min(model.buckets.longest_draft(len(seqs), LONGEST_DRAFT, MAX_DRAFTED), self.longest)
         longest = min(max(len(offer.tokens) for offer in offers.values()), most)
         limits = [0, *(length for length in LENGTHS if length < longest), longest]
         heads = [model.expected(seq, length) if length else 0.0 for seq, length in zip(seqs, lengths, strict=True)]

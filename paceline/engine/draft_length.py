@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from paceline.cache.shape_buckets import EXACT
 from paceline.stats import DraftCostModel, MethodStats, SpecDecodeStats
-from paceline.types import MOST_DRAFTED, SpeculationMethod
+from paceline.types import MAX_DRAFTED, SpeculationMethod
 
 if TYPE_CHECKING:
     from paceline.engine.sequence import Sequence
@@ -42,8 +42,8 @@ class AcceptanceRecord:
     """Acceptance by position, as decayed counts."""
 
     def __init__(self) -> None:
-        self.hits = [0.0] * MOST_DRAFTED
-        self.trials = [0.0] * MOST_DRAFTED
+        self.hits = [0.0] * MAX_DRAFTED
+        self.trials = [0.0] * MAX_DRAFTED
 
     def add(self, drafted: int, accepted: int, forget: float) -> None:
         """Draft tokens after the first rejected one were never tried."""
@@ -95,13 +95,13 @@ class _Probe:
 class DraftLengths:
     """`choose` gives every sequence its draft length for the next step; `timed` and `verified` report the results."""
 
-    def __init__(self, most: int = MOST_DRAFTED) -> None:
+    def __init__(self, most: int = MAX_DRAFTED) -> None:
         self.most = most
         self.method: SpeculationMethod = "mtp"  # who drafts on the device
         self.buckets = EXACT
-        self.steps = [0] * (MOST_DRAFTED + 1)  # decode steps by draft length
+        self.steps = [0] * (MAX_DRAFTED + 1)  # decode steps by draft length
         self.drafts = self.draft_tokens = self.accepted_tokens = 0
-        self.accepted_at = [0] * MOST_DRAFTED
+        self.accepted_at = [0] * MAX_DRAFTED
         self.by_method: dict[SpeculationMethod, MethodStats] = {}
         self._all = AcceptanceRecord()
         self._sizes: dict[int, _BatchSize] = {}

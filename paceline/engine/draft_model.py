@@ -30,7 +30,7 @@ from paceline.models import check
 from paceline.models.adapter import Adapted
 
 log = logging.getLogger("paceline")
-MOST_FAILURES = 3  # in a row, before it is not used any more
+MAX_FAILURES = 3  # in a row, before it is not used any more
 
 States = list[list[mx.array | None]]  # of the recurrent layers
 
@@ -74,7 +74,7 @@ class DraftModelProposer(DeviceProposer):
 
     @property
     def broken(self) -> bool:
-        return self.failures >= MOST_FAILURES
+        return self.failures >= MAX_FAILURES
 
     # -- reading
 

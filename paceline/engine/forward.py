@@ -21,7 +21,7 @@ from paceline.models.lora import Loras
 
 DEVICES = ("cuda", "metal")  # on a CPU the arithmetic takes the time, not the host
 TRACE_AFTER = 4  # steps of one shape before it is traced, where shapes are exact
-MOST_SHAPES = 1024  # traces kept; past that they are dropped, all of them
+MAX_SHAPES = 1024  # traces kept; past that they are dropped, all of them
 
 Function = Callable[[list[mx.array], Batch], list[mx.array]]
 Pass = tuple[list[mx.array], Callable[[], None]]  # outputs, and what commits the pass
@@ -107,7 +107,7 @@ class Forward:
         batch.reserve(width)
         shape = self._shape(batch, width, tentative, adapted)
         if shape not in self._met:
-            if len(self._met) >= MOST_SHAPES:
+            if len(self._met) >= MAX_SHAPES:
                 self._met.clear()
             self._met.add(shape)
             self.new_shapes += 1
@@ -149,14 +149,14 @@ class Forward:
         return shape in self._known and (_filled(batch) or self._shapes is not None)
 
     def _is_due(self, batch: Batch, shape: Any) -> bool:
-        if len(self._seen) >= MOST_SHAPES:
+        if len(self._seen) >= MAX_SHAPES:
             self._seen.clear()
         self._seen[shape] = self._seen.get(shape, 0) + 1
         bucketed = bool(batch.grouping.buckets.rows)
         if self._seen[shape] < (1 if bucketed else self._trace_after) or not _filled(batch):
             return False
         del self._seen[shape]
-        if len(self._known) >= MOST_SHAPES:
+        if len(self._known) >= MAX_SHAPES:
             self._known.clear()
             self._functions.clear()
         self._known.add(shape)

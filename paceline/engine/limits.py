@@ -10,9 +10,9 @@ from paceline.errors import InvalidRequest
 from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
 from paceline.types import SPECULATION_METHODS, Sampling, SpeculationMethod
 
-MOST_TOKENS = 1 << 30
-MOST_STRINGS = 64  # of bad words, and of DRY's breakers
-MOST_LOGPROB_IDS = 128  # vLLM's
+MAX_TOKENS = 1 << 30
+MAX_STRINGS = 64  # of bad words, and of DRY's breakers
+MAX_LOGPROB_IDS = 128  # vLLM's
 LONGEST_STRING = 128  # characters of one
 
 
@@ -69,7 +69,7 @@ def validate(sampling: Sampling, limits: Limits) -> None:
     _allowed(s, limits)
     _strings("bad_words", s.bad_words)
     if s.thinking_token_budget is not None:
-        _number("thinking_token_budget", s.thinking_token_budget, 0, MOST_TOKENS)
+        _number("thinking_token_budget", s.thinking_token_budget, 0, MAX_TOKENS)
         if limits.no_thinking_budget is not None:
             raise InvalidRequest.at("thinking_token_budget", f"cannot be had here: {limits.no_thinking_budget}.")
     asked = s.speculation
@@ -101,8 +101,8 @@ def _logprob_ids(s: Sampling, limits: Limits) -> None:
         raise InvalidRequest.at(field, "needs logprobs.")
     if s.logprob_token_ids and s.max_tokens == 0:
         raise InvalidRequest.at(field, "has no effect with max_tokens: 0, which generates nothing.")
-    if len(s.logprob_token_ids) > MOST_LOGPROB_IDS:
-        raise InvalidRequest.at(field, f"has {len(s.logprob_token_ids)} ids; at most {MOST_LOGPROB_IDS} are taken.")
+    if len(s.logprob_token_ids) > MAX_LOGPROB_IDS:
+        raise InvalidRequest.at(field, f"has {len(s.logprob_token_ids)} ids; at most {MAX_LOGPROB_IDS} are taken.")
     for token in s.logprob_token_ids:
         _token(field, token, limits)
 
@@ -135,8 +135,8 @@ def _sparse(s: Sampling, limits: Limits) -> None:
 def _dry(s: Sampling) -> None:
     _number("dry_multiplier", s.dry_multiplier, 0, 100)
     _number("dry_base", s.dry_base, 1, 100)
-    _number("dry_allowed_length", s.dry_allowed_length, 1, MOST_TOKENS)
-    _number("dry_penalty_last_n", s.dry_penalty_last_n, -1, MOST_TOKENS)
+    _number("dry_allowed_length", s.dry_allowed_length, 1, MAX_TOKENS)
+    _number("dry_penalty_last_n", s.dry_penalty_last_n, -1, MAX_TOKENS)
     _strings("dry_sequence_breakers", s.dry_sequence_breakers)
 
 
@@ -156,8 +156,8 @@ def _allowed(s: Sampling, limits: Limits) -> None:
 
 
 def _strings(field: str, strings: Sequence[str]) -> None:
-    if len(strings) > MOST_STRINGS:
-        raise InvalidRequest.at(field, f"has {len(strings)} strings; at most {MOST_STRINGS} are taken.")
+    if len(strings) > MAX_STRINGS:
+        raise InvalidRequest.at(field, f"has {len(strings)} strings; at most {MAX_STRINGS} are taken.")
     if any(not 1 <= len(string) <= LONGEST_STRING for string in strings):
         raise InvalidRequest.at(field, f": each must have 1 to {LONGEST_STRING} characters.")
 

@@ -28,7 +28,7 @@ FORGET, FORGET_ALL = 0.98, 0.999  # per token
 QUIET, SELDOM = 16, 4  # after so many tokens without an offer, a sequence is looked at every few tokens
 UNLIKELY = 0.1  # a draft ends where the probability that it gets so far is lower
 GENERATION = 1 << 14  # tokens of a tenant's answers; as many older ones are kept beside them
-MOST_POOLED = 1 << 18  # tokens of all tenants' answers
+MAX_POOLED = 1 << 18  # tokens of all tenants' answers
 LONGEST_POOLED = 1 << 12  # tokens of one answer, the last ones
 
 
@@ -68,7 +68,7 @@ class AnswerPool:
         new = tokens[-LONGEST_POOLED:]
         pooled[-1].extend(new)
         self.tokens += len(new)
-        while self.tokens > MOST_POOLED:
+        while self.tokens > MAX_POOLED:
             _, oldest = self._answers.popitem(last=False)
             self.tokens -= sum(map(len, oldest))
 

@@ -28,11 +28,11 @@ def masked(scores: mx.array, allowed: mx.array) -> mx.array:
     """
     if allowed.dtype == mx.bool_:
         return mx.where(allowed, scores, -mx.inf)
-    heirs, plain = allowed == INHERITS, allowed == 1
-    estate = mx.logsumexp(mx.where(plain, -mx.inf, scores), axis=-1, keepdims=True)
-    own = mx.logsumexp(mx.where(heirs, scores, -mx.inf), axis=-1, keepdims=True)
-    inherited = scores - mx.maximum(own, LOWEST) + estate
-    return mx.where(heirs, inherited, mx.where(plain, scores, -mx.inf))
+    inheriting, plain = allowed == INHERITS, allowed == 1
+    unlisted_mass = mx.logsumexp(mx.where(plain, -mx.inf, scores), axis=-1, keepdims=True)
+    own = mx.logsumexp(mx.where(inheriting, scores, -mx.inf), axis=-1, keepdims=True)
+    inherited = scores - mx.maximum(own, LOWEST) + unlisted_mass
+    return mx.where(inheriting, inherited, mx.where(plain, scores, -mx.inf))
 
 
 Bits = tuple[NDArray[np.uint32], NDArray[np.uint32] | None]  # what is allowed, and which of it inherits
@@ -92,7 +92,7 @@ class PackedMasks:
     which: mx.array | None  # of `bits`, for each row of the batch; None: there is one
     free: mx.array  # the rows that have no mask
     bits: mx.array  # (masks, [places,] words)
-    heirs: mx.array | None
+    inheriting: mx.array | None
 
     @classmethod
     def of(
@@ -101,21 +101,21 @@ class PackedMasks:
         """For a batch of `rows`; `places` None: for one place. Of a row's places that have no mask, all is allowed."""
         which, free = _rows(tuple(masks), rows)
         bits = _stacked([allowed for allowed, _ in masks.values()], places, 0xFFFFFFFF)
-        heirs = None
+        inheriting = None
         if any(mine is not None for _, mine in masks.values()):
             each = [np.zeros_like(allowed) if mine is None else mine for allowed, mine in masks.values()]
-            heirs = mx.array(_stacked(each, places, 0))
+            inheriting = mx.array(_stacked(each, places, 0))
         sent = send(bits) if len(masks) == 1 and places is None else mx.array(bits)
-        return cls(which if len(masks) > 1 else None, free, sent, heirs)
+        return cls(which if len(masks) > 1 else None, free, sent, inheriting)
 
     def at(self, place: int) -> PackedMasks:
-        heirs = None if self.heirs is None else self.heirs[:, place]
-        return replace(self, bits=self.bits[:, place], heirs=heirs)
+        inheriting = None if self.inheriting is None else self.inheriting[:, place]
+        return replace(self, bits=self.bits[:, place], inheriting=inheriting)
 
     def apply(self, scores: mx.array) -> mx.array:
         """Scores (rows of the batch, [places,] vocabulary)."""
         apply = _applied if mx.default_device() == mx.Device(mx.cpu) else _compiled
-        return apply(scores, self.which, self.free, self.bits, self.heirs, _lanes())
+        return apply(scores, self.which, self.free, self.bits, self.inheriting, _lanes())
 
 
 def _stacked(parts: list[NDArray[np.uint32]], places: int | None, rest: int) -> NDArray[np.uint32]:
@@ -129,16 +129,21 @@ def _stacked(parts: list[NDArray[np.uint32]], places: int | None, rest: int) -> 
 
 
 def _applied(
-    scores: mx.array, which: mx.array | None, free: mx.array, bits: mx.array, heirs: mx.array | None, lanes: mx.array
+    scores: mx.array,
+    which: mx.array | None,
+    free: mx.array,
+    bits: mx.array,
+    inheriting: mx.array | None,
+    lanes: mx.array,
 ) -> mx.array:
     """For all rows at once: to take the few rows out and put them back is more work for the host. Compiled, a plain
     mask is one kernel: scores are seen as words of 32, so that no mask is written out."""
     free = free.reshape(-1, *[1] * scores.ndim)
     allowed = _expanded(bits, which, lanes) | free
-    if heirs is None and scores.shape[-1] % 32 == 0:
+    if inheriting is None and scores.shape[-1] % 32 == 0:
         return mx.where(allowed, scores.reshape(*scores.shape[:-1], -1, 32), -mx.inf).reshape(scores.shape)
-    if heirs is not None:
-        inherits = _expanded(heirs, which, lanes) & ~free
+    if inheriting is not None:
+        inherits = _expanded(inheriting, which, lanes) & ~free
         allowed = allowed.astype(mx.uint8) + inherits.astype(mx.uint8)
     return masked(scores, allowed.reshape(*allowed.shape[:-2], -1)[..., : scores.shape[-1]])
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from paceline.types import LONGEST_DRAFT, MOST_DRAFTED, SpeculationMethod
+from paceline.types import LONGEST_DRAFT, MAX_DRAFTED, SpeculationMethod
 
 if TYPE_CHECKING:
     from paceline.cache.batch import Batch
@@ -75,7 +75,7 @@ class DeviceProposer(Proposer):
     nothing: a failed step can be retried. `sync_lengths` tells how many tokens the oldest unread step has kept.
     """
 
-    longest = MOST_DRAFTED
+    longest = MAX_DRAFTED
 
     forward: Forward  # its passes
     batch: Batch | None  # of its rows

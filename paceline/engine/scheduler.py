@@ -24,7 +24,7 @@ from paceline.types import RequestId
 
 MAX_MISSES = 16  # sequences that do not fit, before the rest of the queue is left for later
 RETRY_SECONDS = 0.1  # between two looks at the queue when nothing has changed
-MOST_DRAFT_PREFILL = 512  # tokens that a draft model reads beside a step
+MAX_DRAFT_PREFILL = 512  # tokens that a draft model reads beside a step
 MIN_PROGRESS = 16  # tokens that a sequence generates between two preemptions by policy
 
 
@@ -357,7 +357,7 @@ class Scheduler:
             return ()
         budget = self.step_tokens(decoding=True)
         least = min(MIN_CHUNK, budget)
-        left = min(max(budget - taken, least), MOST_DRAFT_PREFILL)
+        left = min(max(budget - taken, least), MAX_DRAFT_PREFILL)
         chunks = []
         for seq in behind:
             if left < least:

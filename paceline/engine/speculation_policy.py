@@ -34,7 +34,7 @@ class SpeculationMode:
         return self.draft_length if any(method in self.methods for method in DEVICE_METHODS) else 0
 
 
-PLAIN = SpeculationMode(0, "plain: nobody decided otherwise")
+PLAIN = SpeculationMode(0, "plain decoding")
 
 
 @dataclass(frozen=True, slots=True)

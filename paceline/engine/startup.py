@@ -40,7 +40,7 @@ from paceline.engine.proposer import HostProposer
 from paceline.engine.queueing import Timeouts
 from paceline.engine.rank_role import CHUNK, NOT_SPLIT, RankRole
 from paceline.engine.runner import Runner
-from paceline.engine.scheduler import MOST_DRAFT_PREFILL, Scheduler
+from paceline.engine.scheduler import MAX_DRAFT_PREFILL, Scheduler
 from paceline.engine.sparse_draft import build, check_draft, load_draft, why_not
 from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.engine.speculation_policy import DEVICE_METHODS, SpeculationPolicy
@@ -57,7 +57,7 @@ from paceline.models.vision import Vision
 from paceline.settings import Settings
 from paceline.sparse.rules import NO_DRAFT, Rules
 from paceline.stats import ModelInfo, SpecDecodeStats
-from paceline.types import MOST_DRAFTED, Lora, Sampling, SpeculationMethod
+from paceline.types import MAX_DRAFTED, Lora, Sampling, SpeculationMethod
 
 log = logging.getLogger("paceline")
 
@@ -237,17 +237,17 @@ class Startup:
         budget = budget_for(settings, model.nbytes + sum(beside.values()))
         self._before = limit_mlx(budget)
         on = policy.available if settings.speculation != "off" else ()
-        head = min(settings.max_draft, MOST_DRAFTED) if set(DEVICE_METHODS) & set(on) else 0
+        head = min(settings.max_draft, MAX_DRAFTED) if set(DEVICE_METHODS) & set(on) else 0
         host = min(settings.max_draft, model.language.longest_draft) if {"lookup", "grammar"} & set(on) else 0
         memory_model = checks.memory(runner, head=head > 0)
         self.admission = Admission(
             budget,
             memory_model if drafting is None else memory_model.beside(drafting.memory_model),
-            width=grouping.buckets.draft_length(max(head, min(host, MOST_DRAFTED))) + 1,
+            width=grouping.buckets.draft_length(max(head, min(host, MAX_DRAFTED))) + 1,
             longest_draft=host,
         )
         if drafting is not None:
-            self.admission.draft_prefill = partial(drafting.memory_model.chunk, MOST_DRAFT_PREFILL)
+            self.admission.draft_prefill = partial(drafting.memory_model.chunk, MAX_DRAFT_PREFILL)
         self._check_wanted()
         self.memory = request_memory(settings, budget, wake)
         overhead = partial(checks.overhead, runner, chunk)
@@ -257,7 +257,7 @@ class Startup:
             sparse = self._sparse(draft, runner, budget, prefix)
         phases.done("memory")
         if ranks is None:
-            self._rehearse(runner, max(head, host), sparse)
+            self._warm_up(runner, max(head, host), sparse)
         phases.done("warm-up")
         core = (EngineCore if ranks is None else ranks.core)(
             runner,
@@ -297,7 +297,7 @@ class Startup:
         scheduler = kind(settings.max_num_seqs, chunk, policy=policy, starvation=settings.starvation_seconds)
         stall = settings.stall_target_ms
         scheduler.prefill_budget = PrefillBudget(None if stall is None else stall / 1000, chunk)
-        scheduler.draft_lengths.most = min(settings.max_draft, MOST_DRAFTED)
+        scheduler.draft_lengths.most = min(settings.max_draft, MAX_DRAFTED)
         scheduler.draft_lengths.method = "draft_model" if self.speculation.draft_model is not None else "mtp"
         scheduler.draft_choice = draft_choice
         scheduler.admission = self.admission
@@ -305,7 +305,7 @@ class Startup:
         scheduler.buckets = scheduler.draft_lengths.buckets = buckets
         return scheduler
 
-    def _rehearse(self, runner: Runner, drafts: int, sparse: SparsePrefill | None) -> None:
+    def _warm_up(self, runner: Runner, drafts: int, sparse: SparsePrefill | None) -> None:
         if platform.device_kind() not in DEVICES:  # a CPU compiles no kernels
             return
         buckets = runner.grouping.buckets

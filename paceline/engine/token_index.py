@@ -16,9 +16,12 @@ PAIR_KEY = (1 << PAIR * BITS) - 1  # the part of a run's key that is its last tw
 CANDIDATES = 16  # occurrences that are compared, the latest ones
 FURTHEST = 64  # tokens that are compared
 LONG = 8  # tokens of an occurrence whose change is looked behind
-NEAR, PATIENCE = 8, 12  # tokens behind a change where the text is looked for, and of the text that are looked for
+RESYNC_DISTANCE, RESYNC_TOKENS = (
+    8,
+    12,
+)  # tokens behind a change where the text is looked for, and of the text that are looked for
 GUESSED, REJOINED = 1, 9  # tokens' worth of an occurrence behind a change: before a token of it was found, and then
-MOST_INDEXED = 1 << 16  # tokens of a text: about 190 bytes each
+MAX_INDEXED = 1 << 16  # tokens of a text: about 190 bytes each
 
 
 class TokenIndex:
@@ -35,7 +38,7 @@ class TokenIndex:
         self._before: list[int] = []  # by position: that of the same run before; 0: none
         self._base: TokenIndex | None = None
         self._begun = 0  # tokens of the base
-        self.extend(tokens[-MOST_INDEXED:])
+        self.extend(tokens[-MAX_INDEXED:])
 
     def fork(self) -> TokenIndex:
         """A text that begins like this one, which must not grow any more."""
@@ -55,7 +58,7 @@ class TokenIndex:
         tokens, run = self.tokens, self.run
         end = len(tokens)
         place = end - self._begun
-        if end >= RUN and place < MOST_INDEXED:
+        if end >= RUN and place < MAX_INDEXED:
             before = self._before
             if len(before) < place:
                 before += [0] * (place - len(before))
@@ -156,14 +159,14 @@ class Follower:
         """Of an occurrence that went on differently: the text's last token stands behind the change, or will."""
         tokens, change = self.index.tokens, self._change
         self._since += 1
-        if self._since > PATIENCE:
+        if self._since > RESYNC_TOKENS:
             self._change = 0
         elif self._since == 0:
             if not self.length:  # one token for another, maybe
                 self.position, self.length = change + 1, GUESSED
         elif self.length < REJOINED:
             as_long = change + self._since  # as many tokens as were there before
-            places = (as_long, *range(change, min(change + NEAR, len(tokens))))
+            places = (as_long, *range(change, min(change + RESYNC_DISTANCE, len(tokens))))
             found = next((place for place in places if place < len(tokens) and tokens[place] == token), None)
             if found is not None:
                 self.position, self.length = found + 1, REJOINED

@@ -31,10 +31,10 @@ from paceline.engine.speculation_policy import PLAIN, SpeculationMode
 from paceline.errors import StartAbandoned
 from paceline.models import check
 from paceline.models.adapter import Adapted
-from paceline.models.linear_cuda import MOST_ROWS, RowLinear, can_gate, products
+from paceline.models.linear_cuda import MAX_ROWS, RowLinear, can_gate, products
 from paceline.models.loader import LoadedModel, Progress
 from paceline.sparse.scorer import Draft
-from paceline.types import MOST_DRAFTED, Lora, Prompt, RequestId, Sampling
+from paceline.types import MAX_DRAFTED, Lora, Prompt, RequestId, Sampling
 
 log = logging.getLogger("paceline")
 SHORT, LONG = 48, 600  # tokens: sequences that share a buffer, and one that is too long for it
@@ -193,7 +193,7 @@ class _WarmUp:
                 weights = [layer.weight for layer in (part.siblings.layers if part.siblings else (part,))]
                 forms.setdefault((id(part) in gated, tuple(map(len, weights))), weights)
         for (together, _), weights in forms.items():
-            for rows in range(8, MOST_ROWS + 1, 8):
+            for rows in range(8, MAX_ROWS + 1, 8):
                 few = mx.zeros((rows, weights[0].shape[1]), weights[0].dtype)
                 mx.eval(products(few, weights, gated=together))
 
@@ -217,7 +217,7 @@ class _WarmUp:
 
     def _drafts(self, seq: Sequence, draft_length: int) -> None:
         """Long drafts come from the host, and all drafts where there is no head."""
-        if (seq.draft.mtp_prefill or seq.uses_draft_model) and draft_length <= MOST_DRAFTED:
+        if (seq.draft.mtp_prefill or seq.uses_draft_model) and draft_length <= MAX_DRAFTED:
             seq.draft.plan(proposer.Draft(length=draft_length))
         elif self.runner.model.no_rollback is None:
             seq.draft.plan(proposer.Draft("lookup", draft_length, (0,) * draft_length))

@@ -16,9 +16,9 @@ import h11
 Headers = Sequence[tuple[bytes, bytes]]
 READ_BYTES = 64 << 10
 IDLE_SECONDS = 30.0  # less than the server keeps its end
-MOST_IDLE = 64  # connections that wait for their next request
-MOST_WHOLE = 16 << 20  # bytes of an answer that is read whole
-MOST_HEAD = 64 << 10
+MAX_IDLE = 64  # connections that wait for their next request
+MAX_WHOLE = 16 << 20  # bytes of an answer that is read whole
+MAX_HEAD = 64 << 10
 
 
 class Broken(ConnectionError):
@@ -43,7 +43,7 @@ class _Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
-        self.h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEAD)
+        self.h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self.used = False
         self.idle_since = 0.0
 
@@ -130,7 +130,7 @@ class Client:
             async for piece in response.body():
                 pieces.append(piece)
                 size += len(piece)
-                if size > MOST_WHOLE:
+                if size > MAX_WHOLE:
                     raise Broken(answered=True)
             return Answer(response.status, response.headers, b"".join(pieces))
 
@@ -175,7 +175,7 @@ class Client:
             raise Broken(answered=False) from None
 
     def _put_back(self, connection: _Connection) -> None:
-        if connection.start_next_cycle() and len(self._idle) < MOST_IDLE:
+        if connection.start_next_cycle() and len(self._idle) < MAX_IDLE:
             connection.used = True
             connection.idle_since = time.monotonic()
             self._idle.append(connection)

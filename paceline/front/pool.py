@@ -29,7 +29,7 @@ FEW = 3  # models of a folder for which memory is left, beside those that were g
 MANY = 64  # models of a folder: of more, only those that were asked for are looked at
 RETRY_SECONDS = 10  # for those who find no memory
 LOAD_BACKOFF = 5.0  # seconds after a load that failed; doubled with every further one
-MOST_BACKOFF = 60.0
+MAX_BACKOFF = 60.0
 LONGEST_FOLDER = 70  # characters: the path of a socket has at most 103 on macOS
 STABLE_SECONDS = 60.0  # a process that has run for so long has not crashed at its start
 
@@ -344,7 +344,7 @@ class Pool:
         slot.failures += 1
         slot.crashes += loaded
         first = 0.0 if loaded else LOAD_BACKOFF
-        wait = min(first if slot.failures == 1 else max(first, 1.0) * 2 ** (slot.failures - 2), MOST_BACKOFF)
+        wait = min(first if slot.failures == 1 else max(first, 1.0) * 2 ** (slot.failures - 2), MAX_BACKOFF)
         slot.retry_at = time.monotonic() + wait
         slot.become("failed", worker.failure or ended_by(code))
 

@@ -29,7 +29,7 @@ from paceline.server.http.errors import Cancelled, NotFound, dialect_of
 from paceline.server.http.identity import current
 from paceline.server.http.response import encode_json, unless_disconnected
 
-MOST_NAMES = 32  # models that an error lists
+MAX_NAMES = 32  # models that an error lists
 LONGEST_NAME = 200  # characters of a name that are quoted
 NAMED_EVENTS = ("/v1/messages", "/v1/responses")  # streams whose events have names
 
@@ -98,8 +98,8 @@ class UnknownModel(NotFound):
     code = "model_not_found"
 
     def __init__(self, asked: str, known: Sequence[str]) -> None:
-        names = ", ".join(map(repr, known[:MOST_NAMES]))
-        more = f" and {len(known) - MOST_NAMES} more (GET /v1/models)" if len(known) > MOST_NAMES else ""
+        names = ", ".join(map(repr, known[:MAX_NAMES]))
+        more = f" and {len(known) - MAX_NAMES} more (GET /v1/models)" if len(known) > MAX_NAMES else ""
         super().__init__(
             f"The model {asked[:LONGEST_NAME]!r} does not exist here; this server has {names}{more}. Ask for one of "
             "those, or start the server with --default-model NAME for requests like this.",

@@ -43,7 +43,7 @@ from paceline.models.qk_norm_rope_cuda import ROW_ATTENTIONS, RowAttention
 from paceline.models.recurrent import ROW_CLASSES, RowState
 from paceline.models.residual import ROW_LAYERS, RowLayer
 from paceline.models.sharding import whole_logits
-from paceline.types import LONGEST_DRAFT, MOST_DRAFTED
+from paceline.types import LONGEST_DRAFT, MAX_DRAFTED
 
 MROPE_FAMILIES = ("qwen3_5", "qwen3_5_moe")  # those with an MTP head
 INTERLEAVED = ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe")  # families that mix the axes of M-RoPE
@@ -92,7 +92,7 @@ class Adapted:
     def longest_draft(self) -> int:
         """Draft tokens that one step can verify. Kernels for recurrent layers take as many as a head drafts."""
         recurrent = any(plan.kind == "state" for plan in flat_plans(self.plans))
-        return MOST_DRAFTED if recurrent and self.uses_kernels else LONGEST_DRAFT
+        return MAX_DRAFTED if recurrent and self.uses_kernels else LONGEST_DRAFT
 
     @property
     def skips_tokens(self) -> bool:

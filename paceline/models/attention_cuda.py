@@ -29,8 +29,8 @@ from paceline.models.cuda_kernel import CudaKernel, on_device
 HEAD_DIMS = (64, 96, 128, 256)
 PACKED_DIMS = (64, 128, 256)  # that quantized keys may have
 MULTIPROCESSORS = 132  # of an H200; others only get another number of splits
-MOST_SPLITS = 128
-MOST_BYTES = 256 << 20  # of the splits' results
+MAX_SPLITS = 128
+MAX_BYTES = 256 << 20  # of the splits' results
 FEW = 256  # queries that share keys: decode, verify, short chunks
 PACKED_QUERIES = 64  # the most of a block that dequantizes
 NO_WINDOW = 1 << 30
@@ -175,7 +175,7 @@ def divide(blocks: int, count: int, capacity: int, result_bytes: int) -> tuple[i
     else:  # one long row among short ones should not be left to a few blocks
         splits = max(3 * MULTIPROCESSORS // blocks, -(-capacity // 2048))
         least = 128 * min(max(blocks // 64, 1), 8)
-    return max(min(splits, MOST_SPLITS, -(-capacity // least), MOST_BYTES // result_bytes), 1), least
+    return max(min(splits, MAX_SPLITS, -(-capacity // least), MAX_BYTES // result_bytes), 1), least
 
 
 @cache

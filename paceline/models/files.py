@@ -13,7 +13,7 @@ from typing import Any
 from paceline.errors import LoadError
 
 WEIGHTS = "model*.safetensors"  # what mlx-lm reads; many repositories have the same weights under other names too
-MOST_HEADER = 100_000_000  # bytes: safetensors' own limit
+MAX_HEADER = 100_000_000  # bytes: safetensors' own limit
 SAMPLES, SAMPLE = 32, 4096  # samples of a weight file for its fingerprint, and bytes of each
 EMBEDDED = Path(__file__).parent / "embedded"  # models that the package carries, by their names
 # The model of `paceline serve` without a name: the package's, also where a folder has this name.
@@ -189,7 +189,7 @@ def read_header(file: Path) -> dict[str, Any]:
             (length,) = struct.unpack("<Q", stream.read(8))
             if length > size - 8:
                 raise ValueError("its header is cut off")
-            if length > MOST_HEADER:
+            if length > MAX_HEADER:
                 raise ValueError(f"its header has {length} bytes")
             header: dict[str, Any] = json.loads(stream.read(length))
         header.pop("__metadata__", None)

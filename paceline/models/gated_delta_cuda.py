@@ -29,7 +29,7 @@ SPLIT = 4  # blocks per head of few rows without the norm, so that one row fills
 FEW = 4  # rows
 CELLS = 64  # numbers of the state that a thread holds, at most
 KEY_DIMS = (32, 64, 128, 256)  # a lane reads its keys at once
-WIDEST = 9  # tokens of one step: MOST_DRAFTED and one more
+WIDEST = 9  # tokens of one step: MAX_DRAFTED and one more
 SOURCE = Path(__file__).with_suffix(".cu").read_text()
 
 

@@ -27,7 +27,7 @@ CHUNK = 32
 THREADS = 256  # of the first kernel
 PARTS = 4  # blocks per head of the second, so that one row fills the GPU
 LINES = 16  # of the state, for each warp of the second
-MOST_SHARED = 227 * 1024  # bytes of a block on Hopper
+MAX_SHARED = 227 * 1024  # bytes of a block on Hopper
 HEADER = Path(__file__).with_suffix(".cuh").read_text()
 WITHIN, ACROSS = (
     Path(__file__).with_name(f"gated_delta_prefill_{name}.cu").read_text() for name in ("within", "across")
@@ -38,7 +38,7 @@ def fits(module: Any) -> bool:
     """Whether the kernels can run here, on heads of this size."""
     keys, values = module.head_k_dim, module.head_v_dim
     sizes = keys in (64, 128) and values in (64, 128, 256) and module.num_v_heads % module.num_k_heads == 0
-    return bool(mx.cuda.is_available()) and sizes and max(shared_bytes(module, mx.float32)) <= MOST_SHARED
+    return bool(mx.cuda.is_available()) and sizes and max(shared_bytes(module, mx.float32)) <= MAX_SHARED
 
 
 def shared_bytes(module: Any, dtype: mx.Dtype) -> tuple[int, int]:

@@ -20,9 +20,9 @@ from mlx_lm.models import llama, qwen3, qwen3_next
 
 from paceline.models.cuda_kernel import CudaKernel, on_device
 
-MOST_ROWS = 40
-MOST_MERGED = 1024  # rows up to which siblings are one product of cuBLAS: with more, the host does not set the pace
-MOST_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
+MAX_ROWS = 40
+MAX_MERGED = 1024  # rows up to which siblings are one product of cuBLAS: with more, the host does not set the pace
+MAX_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
 NARROW, NARROW_ROWS = 4096, 8  # outputs and rows up to which a block has more warps
 WIDE_ROWS = 16  # above, a block of 16 outputs reads twice as much of x as of the matrix: here it computes more of them
 LINES, PROCESSORS = (16, 32, 48, 64, 80), 132  # outputs of such a block; blocks that run at a time, on an H100 or H200
@@ -59,9 +59,9 @@ class RowLinear(nn.Linear):  # type: ignore[misc]
         rows = x.size // x.shape[-1]
         if not self.fused or x.dtype != mx.bfloat16:
             return super().__call__(x)
-        if self.siblings is not None and (rows <= MOST_ROWS or self.siblings.merges(rows)):
+        if self.siblings is not None and (rows <= MAX_ROWS or self.siblings.merges(rows)):
             return self.siblings.product(self, x)
-        return super().__call__(x) if rows == 1 or rows > MOST_ROWS else products(x, [self.weight])[0]
+        return super().__call__(x) if rows == 1 or rows > MAX_ROWS else products(x, [self.weight])[0]
 
 
 class Siblings:
@@ -85,7 +85,7 @@ class Siblings:
 
     def product(self, layer: RowLinear, x: mx.array) -> mx.array:
         if self._input is not x or id(layer) not in self._made:
-            few = x.size // x.shape[-1] <= MOST_ROWS
+            few = x.size // x.shape[-1] <= MAX_ROWS
             found = products(x, [one.weight for one in self.layers]) if few else self._separate(x)
             self._input, self._made = x, {id(one): out for one, out in zip(self.layers, found, strict=True)}
         out = self._made.pop(id(layer))
@@ -95,7 +95,7 @@ class Siblings:
 
     def merges(self, rows: int) -> bool:
         """Are products of so many rows one? Not where a layer has got another matrix, or an adapter changes one."""
-        if not MOST_ROWS < rows <= MOST_MERGED:
+        if not MAX_ROWS < rows <= MAX_MERGED:
             return False
         own = all(type(layer) is RowLinear and layer.fused for layer in self.layers)
         return own and all(layer.weight is part for layer, part in zip(self.layers, self._parts, strict=True))
@@ -117,7 +117,7 @@ class RowMLP:
     down_proj: Any
 
     def __call__(self, x: mx.array) -> mx.array:
-        if not can_gate(self) or x.size // x.shape[-1] > MOST_ROWS or x.dtype != mx.bfloat16:
+        if not can_gate(self) or x.size // x.shape[-1] > MAX_ROWS or x.dtype != mx.bfloat16:
             plain: mx.array = super().__call__(x)  # type: ignore[misc]
             return plain
         out: mx.array = self.down_proj(products(x, [self.gate_proj.weight, self.up_proj.weight], gated=True)[0])
@@ -150,7 +150,7 @@ def fits(module: nn.Module) -> bool:
     if not mx.cuda.is_available() or "bias" in module or module.weight.dtype != mx.bfloat16:
         return False
     outputs, inputs = module.weight.shape
-    return bool(inputs % 32 == 0 and outputs % 16 == 0 and outputs <= MOST_OUTPUTS)
+    return bool(inputs % 32 == 0 and outputs % 16 == 0 and outputs <= MAX_OUTPUTS)
 
 
 @cache

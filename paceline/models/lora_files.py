@@ -19,7 +19,7 @@ from paceline.errors import LoadError
 from paceline.models.files import one_line, read_header
 
 CONFIG = "adapter_config.json"
-MOST_CONFIG = 1 << 20  # bytes
+MAX_CONFIG = 1 << 20  # bytes
 WEIGHTS: Mapping[str, str] = {"mlx-lm": "adapters.safetensors", "PEFT": "adapter_model.safetensors"}
 NAMES: Mapping[str, re.Pattern[str]] = {
     "mlx-lm": re.compile(r"(?P<path>.+)\.lora_(?P<factor>[ab])"),
@@ -119,8 +119,8 @@ def _config(folder: Path, file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise LoadError(f"{folder} has no {CONFIG}, so it is no adapter's folder.")
     try:
-        if file.stat().st_size > MOST_CONFIG:
-            raise ValueError(f"it has more than {MOST_CONFIG} bytes")
+        if file.stat().st_size > MAX_CONFIG:
+            raise ValueError(f"it has more than {MAX_CONFIG} bytes")
         config = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise LoadError(f"{file} cannot be read: {one_line(error)}") from error

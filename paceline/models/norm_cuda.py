@@ -17,8 +17,8 @@ import mlx.nn as nn
 
 from paceline.models.cuda_kernel import CudaKernel, on_device
 
-MOST_THREADS = 512
-MOST_SIZE = 16384
+MAX_THREADS = 512
+MAX_SIZE = 16384
 GATED_SIZES = (64, 128, 256)  # numbers of a head: a warp's, some for each lane
 TYPES = (mx.float32, mx.float16, mx.bfloat16)
 SOURCES = Path(__file__)
@@ -51,13 +51,13 @@ def fits(norm: Any) -> bool:
     if not mx.cuda.is_available() or not isinstance(norm, nn.RMSNorm):
         return False
     weight = norm.weight
-    return bool(weight.dtype in TYPES and weight.nbytes % 16 == 0 and weight.size <= MOST_SIZE)
+    return bool(weight.dtype in TYPES and weight.nbytes % 16 == 0 and weight.size <= MAX_SIZE)
 
 
 def threads_of(weight: mx.array) -> int:
     """Of a block: each has 16 bytes of a row, or as few times that as most threads allow."""
     packs = weight.nbytes // 16
-    turns = -(-packs // MOST_THREADS)
+    turns = -(-packs // MAX_THREADS)
     return -(-packs // (turns * 32)) * 32
 
 

@@ -32,7 +32,7 @@ WIDTH = 128  # tokens of the first pass that is timed
 WIDEST = 2048
 WIDER = 4  # times the width of the pass before
 TRIES = 3
-MOST_OVERHEAD = 1024  # tokens: a pause while it is timed must not keep all prompts from being stored
+MAX_OVERHEAD = 1024  # tokens: a pause while it is timed must not keep all prompts from being stored
 
 
 def prefill_chunk(model: Adapted, grouping: Grouping, target: float = TARGET, most: int | None = None) -> int:
@@ -102,7 +102,7 @@ def overhead_tokens(run: Run, chunk: int, wall: Clock = time.perf_counter) -> in
     wide = max(min(chunk, WIDEST), 2 * WIDTH)
     few, half, whole = (_quickest(run, width, wall) for width in (WIDTH // 4, wide // 2, wide))
     token = max(whole - half, 1e-9) / (wide - wide // 2)
-    return min(int(few / token), MOST_OVERHEAD)
+    return min(int(few / token), MAX_OVERHEAD)
 
 
 def _quickest(run: Run, width: int, wall: Clock) -> float:

@@ -41,7 +41,7 @@ APART = (
 )
 CPU = ("vendor_id", "model name", "flags", "CPU implementer", "CPU part", "CPU variant", "Features")
 GPU = ("device_name", "architecture", "compute_capability_major", "compute_capability_minor", "memory_size")
-MOST_FILES, MOST_BYTES = 64, 1 << 16
+MAX_FILES, MAX_BYTES = 64, 1 << 16
 
 
 class Verdicts:
@@ -188,7 +188,7 @@ def _stamp(path: Path | str) -> tuple[int, int]:
 
 def _text(found: Mapping[str, Any]) -> str:
     text = json.dumps({"verdicts": found, "digest": digest(found)})
-    if len(text) > MOST_BYTES:
+    if len(text) > MAX_BYTES:
         raise ValueError(f"{len(text)} bytes")
     return text
 
@@ -196,8 +196,8 @@ def _text(found: Mapping[str, Any]) -> str:
 def _read(place: Path) -> dict[str, Any]:
     try:
         with place.open("rb") as file:
-            text = file.read(MOST_BYTES + 1)
-        if len(text) > MOST_BYTES:
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
             raise ValueError("it is too long")
         stored = json.loads(text)
         found: dict[str, Any] = stored["verdicts"]
@@ -214,5 +214,5 @@ def _read(place: Path) -> dict[str, Any]:
 def _make_room(folder: Path) -> None:
     """The files used last stay."""
     files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in files[MOST_FILES:]:
+    for file in files[MAX_FILES:]:
         file.unlink(missing_ok=True)

@@ -21,8 +21,8 @@ MAGIC = b"paceline ranks 1\n"
 NONCE = 32
 CODE = hashlib.sha256().digest_size
 LENGTH = struct.Struct("!I")
-MOST_BYTES = 1 << 30  # of a frame
-MOST_FIRST_BYTES = 1 << 16  # before both ends have shown that they know the secret
+MAX_BYTES = 1 << 30  # of a frame
+MAX_FIRST_BYTES = 1 << 16  # before both ends have shown that they know the secret
 HANDSHAKE_SECONDS = 10.0
 
 
@@ -65,7 +65,7 @@ class Channel:
     def receive(self) -> bytes:
         """Raises ChannelClosed, or NotAuthentic."""
         (length,) = LENGTH.unpack(read_exactly(self._connection, LENGTH.size))
-        if length > (MOST_BYTES if self.trusted else MOST_FIRST_BYTES):
+        if length > (MAX_BYTES if self.trusted else MAX_FIRST_BYTES):
             raise NotAuthentic(f"a frame of {length} bytes")
         code = read_exactly(self._connection, CODE)
         payload = read_exactly(self._connection, length)

@@ -25,8 +25,8 @@ BUSY_SECONDS = 0.25  # between two events while sequences run or wait
 IDLE_SECONDS = 1.0  # between two looks at whether the server stops
 IDLE_LOOKS = 5  # of these, until the statistics are compared: memory and the cache change without requests
 LINGERING_LOOKS = 8  # after a request has come: it is prepared before it waits or runs
-MOST_RUNNING = 512  # sequences that an event shows
-MOST_WAITING = 100
+MAX_RUNNING = 512  # sequences that an event shows
+MAX_WAITING = 100
 # Of the statistics, what a page shows while it runs.
 SHOWN = (
     *("time", "state", "num_requests_running", "num_requests_waiting", "num_requests_waiting_by_reason"),
@@ -197,7 +197,7 @@ def _sequences(stats: Stats, viewer: Viewer, owners: Mapping[RequestId, str | No
 
     return encode_json(
         {
-            "running_sequences": [shown(sequence) for sequence in stats.running_sequences[:MOST_RUNNING]],
-            "waiting_sequences": [shown(sequence) for sequence in stats.waiting_sequences[:MOST_WAITING]],
+            "running_sequences": [shown(sequence) for sequence in stats.running_sequences[:MAX_RUNNING]],
+            "waiting_sequences": [shown(sequence) for sequence in stats.waiting_sequences[:MAX_WAITING]],
         }
     )[1:-1]

@@ -24,8 +24,8 @@ from paceline import __version__
 from paceline.server.http.request_log import RequestRecord
 
 PATH = "/v1/traces"
-MOST_WAITING = 4096  # spans
-MOST_SENT = 256  # in one request
+MAX_WAITING = 4096  # spans
+MAX_SENT = 256  # in one request
 PAUSE_SECONDS = 1.0  # between two requests: spans are collected meanwhile
 TIMEOUT_SECONDS = 10.0
 PARENT = re.compile(  # a version after 00 may have more at its end
@@ -47,7 +47,7 @@ class Tracer:
         self.lost = 0  # spans that no collector has
         self._service = env.get("OTEL_SERVICE_NAME", "paceline")
         self._headers = dict(_pairs(env.get("OTEL_EXPORTER_OTLP_HEADERS", "")))
-        self._spans: queue.Queue[dict[str, Any] | None] = queue.Queue(MOST_WAITING)
+        self._spans: queue.Queue[dict[str, Any] | None] = queue.Queue(MAX_WAITING)
         self._stopping = threading.Event()
         self._failing = False
         self._thread = threading.Thread(target=self._run, name="paceline-otlp", daemon=True)
@@ -80,7 +80,7 @@ class Tracer:
     def _taken(self) -> list[dict[str, Any]]:
         """The spans that wait, at least one, unless the tracer stops."""
         taken = [self._spans.get()]
-        while len(taken) < MOST_SENT and not self._spans.empty():
+        while len(taken) < MAX_SENT and not self._spans.empty():
             taken.append(self._spans.get())
         return [one for one in taken if one is not None]
 

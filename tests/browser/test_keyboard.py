@@ -14,7 +14,7 @@ from tests.server.fake_service import REPLY
 from tests.server.harness import serve
 from tests.waiting import until
 
-MOST_STOPS = 80  # of the Tab key, from one control to another
+MAX_STOPS = 80  # of the Tab key, from one control to another
 SEEN = """(selector) => {
   const at = document.activeElement;
   const style = getComputedStyle(at);
@@ -38,7 +38,7 @@ def opened(page: Any, service: Showing) -> Iterator[Any]:
 
 def go(page: Any, selector: str, key: str = "Tab") -> None:
     """Tab until there, seeing where the focus is at every stop."""
-    for _ in range(MOST_STOPS):
+    for _ in range(MAX_STOPS):
         page.keyboard.press(key)
         arrived, outlined = page.evaluate(SEEN, selector)
         assert outlined, page.evaluate("document.activeElement.outerHTML")

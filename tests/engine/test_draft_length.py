@@ -12,7 +12,7 @@ from paceline.conversation.text import ByteDetokenizer, TextStream
 from paceline.engine import sequence
 from paceline.engine.draft_length import FORGET, AcceptanceRecord, DraftLengths, bucket
 from paceline.engine.speculation_policy import SpeculationMode, SpeculationPolicy
-from paceline.types import MOST_DRAFTED, Prompt, RequestId, Sampling, Speculation
+from paceline.types import MAX_DRAFTED, Prompt, RequestId, Sampling, Speculation
 
 Cost = Callable[[int, int], float]  # seconds of a step, by sequences and depth
 ROUTER = SpeculationPolicy()
@@ -41,7 +41,7 @@ class Machine:
 
     def restart(self) -> None:
         self.tokens = 0
-        self.seconds = [0.0] * (MOST_DRAFTED + 1)  # by depth
+        self.seconds = [0.0] * (MAX_DRAFTED + 1)  # by depth
 
     def step(self, seqs: Sequence[sequence.Sequence]) -> int:
         lengths = self.depths.choose(seqs)
@@ -85,7 +85,7 @@ def expected(rates: Sequence[float], depth: int) -> float:
     return total
 
 
-def best(cost: Cost, rates: Sequence[float], seqs: int, most: int = MOST_DRAFTED) -> tuple[int, float]:
+def best(cost: Cost, rates: Sequence[float], seqs: int, most: int = MAX_DRAFTED) -> tuple[int, float]:
     """The depth that brings the most tokens a second, and how many."""
     speeds = [seqs * expected(rates, depth) / cost(seqs, depth) for depth in range(most + 1)]
     return speeds.index(max(speeds)), max(speeds)
@@ -285,7 +285,7 @@ def test_each_sequence_of_a_step_drafts_by_its_own_route() -> None:
         assert (off.draft.length, five.draft.length, one.draft.length) == (0, 5, 1)
         seen.add(auto.draft.length)
     assert auto.draft.length >= depth  # the step pays for five guesses anyhow
-    assert max(seen) <= MOST_DRAFTED
+    assert max(seen) <= MAX_DRAFTED
 
 
 def test_a_sequence_drafts_no_more_than_it_has_room_for() -> None:

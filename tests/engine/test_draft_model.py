@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from paceline.engine.draft_model import MOST_FAILURES, DraftModelProposer, why_not
+from paceline.engine.draft_model import MAX_FAILURES, DraftModelProposer, why_not
 from paceline.engine.sequence import DRAFT_LAG
 from paceline.models.loader import load
 from paceline.types import Prompt, Sampling
@@ -160,10 +160,10 @@ def test_a_draft_model_that_fails_again_and_again_is_left_alone(tiny: Tiny, capl
     stepper = stepper_for(folder)
     mine = proposer(stepper)
     mine._last_logits = broken  # type: ignore[method-assign]
-    for place in range(MOST_FAILURES + 2):
+    for place in range(MAX_FAILURES + 2):
         stepper.greedy(str(place), prompt(9), 8)
         stepper.finish()
-    assert mine.broken and caplog.text.count("the draft model failed, and") == MOST_FAILURES
+    assert mine.broken and caplog.text.count("the draft model failed, and") == MAX_FAILURES
     assert "not used any more" in caplog.text
 
 

@@ -238,7 +238,7 @@ def test_a_shape_is_traced_when_it_has_been_seen_for_a_while() -> None:
 
 
 def test_shapes_that_never_come_back_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forward_module, "MOST_SHAPES", 4)
+    monkeypatch.setattr(forward_module, "MAX_SHAPES", 4)
     forward = Forward(toy, traces=True, trace_after=3)
     pair = Pair(MODELS["attention"], "padded", forward)
     for width in (1, 2, 4, 5, 6, 7, 8, 9):
@@ -331,7 +331,7 @@ def test_explicit_positions_are_never_traced() -> None:
 
 
 def test_past_so_many_shapes_the_traces_are_dropped_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forward_module, "MOST_SHAPES", 3)
+    monkeypatch.setattr(forward_module, "MAX_SHAPES", 3)
     forward = Forward(toy, traces=True, trace_after=1)
     pair = Pair(MODELS["folding"], "padded", forward)
     for width in (1, 2, 3, 4, 1, 2, 5, 1):

@@ -147,7 +147,7 @@ def test_an_answer_that_failed_or_may_not_be_kept_is_offered_to_nobody(reason: s
 
 def test_the_pool_is_bounded_and_forgets_the_tenants_that_were_silent_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "GENERATION", 100)
-    monkeypatch.setattr(lookup, "MOST_POOLED", 1000)
+    monkeypatch.setattr(lookup, "MAX_POOLED", 1000)
     pool = AnswerPool()
     for place in range(50):
         pool.add(f"tenant {place % 5}", range(40 * place, 40 * place + 40))

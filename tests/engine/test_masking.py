@@ -78,7 +78,7 @@ def test_plain_masks_are_one_kernel_and_the_choice_among_several(masks: int, ker
     mx.eval(scores)
     found = PackedMasks.of({row: packed(np.ones((1, 64), dtype=np.bool_)) for row in range(masks)}, 5, None)
     out = io.StringIO()
-    mx.export_to_dot(out, _compiled(scores, found.which, found.free, found.bits, found.heirs, _lanes()))
+    mx.export_to_dot(out, _compiled(scores, found.which, found.free, found.bits, found.inheriting, _lanes()))
     operations = [name for name in re.findall(r'label ="(\w+)"', out.getvalue()) if name not in VIEWS]
     assert len(operations) == kernels, operations
 

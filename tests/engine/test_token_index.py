@@ -14,10 +14,10 @@ from paceline.engine.token_index import (
     FURTHEST,
     GUESSED,
     LONG,
-    NEAR,
     PAIR,
-    PATIENCE,
     REJOINED,
+    RESYNC_DISTANCE,
+    RESYNC_TOKENS,
     RUN,
     Follower,
     TokenIndex,
@@ -116,10 +116,10 @@ def test_behind_a_change_the_text_goes_on(changed: tuple[int, ...], next: int) -
 
 def test_a_change_is_looked_behind_for_a_while_and_not_far_away() -> None:
     file = list(range(100))
-    new = range(200, 200 + PATIENCE)
+    new = range(200, 200 + RESYNC_TOKENS)
     assert rewrite(file, *new, 21)[0].next == 22
     assert rewrite(file, *new, 300, 21)[0].next is None
-    assert rewrite(file, 200, 20 + NEAR)[0].next is None
+    assert rewrite(file, 200, 20 + RESYNC_DISTANCE)[0].next is None
 
 
 def test_what_is_found_behind_a_change_counts_as_an_occurrence_of_some_length() -> None:
@@ -144,6 +144,6 @@ def test_a_short_occurrence_is_not_looked_behind() -> None:
 
 
 def test_the_index_is_bounded() -> None:
-    index = TokenIndex(range(token_index.MOST_INDEXED + 100))
-    assert len(index) == token_index.MOST_INDEXED
+    index = TokenIndex(range(token_index.MAX_INDEXED + 100))
+    assert len(index) == token_index.MAX_INDEXED
     assert index.tokens[0] == 100

@@ -19,7 +19,7 @@ from paceline.engine.forward import Forward
 from paceline.engine.in_flight import InFlightStep, StepLost
 from paceline.engine.runner import Runner
 from paceline.models.loader import LoadedModel
-from paceline.types import MOST_DRAFTED, Prompt, Sampling, Speculation, Usage
+from paceline.types import MAX_DRAFTED, Prompt, Sampling, Speculation, Usage
 from tests.engine.stepper import Heard, Stepper
 from tests.models.test_vision import Message, built
 
@@ -56,7 +56,7 @@ class Told(DraftLengths):
     def knowing(self) -> Told:
         """As after some time: a busy minute of coming and going would not be enough to measure anything."""
         for seqs in range(1, 33):
-            for depth in range(MOST_DRAFTED + 1):
+            for depth in range(MAX_DRAFTED + 1):
                 for _ in range(ENOUGH):
                     self.timed(seqs, depth, 0)
         return self

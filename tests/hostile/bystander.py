@@ -1,4 +1,4 @@
-"""A client that does no harm, and measures how long it waits: `python bystander.py PID MOST_BYTES`.
+"""A client that does no harm, and measures how long it waits: `python bystander.py PID MAX_BYTES`.
 
 It is a process of its own, without the package: an attack that keeps the test's interpreter busy must not look like
 a server that is. It reads commands from its standard input, one a line, and answers each with a line of JSON:
@@ -9,7 +9,7 @@ a server that is. It reads commands from its standard input, one a line, and ans
 
 While it watches it reads the stream, polls /health, and asks one small question after the other. All the time it
 adds up the resident memory of the server and its children, and guards the machine: a server that holds more than
-MOST_BYTES is killed, and so is one whose test has ended without a word.
+MAX_BYTES is killed, and so is one whose test has ended without a word.
 """
 
 from __future__ import annotations

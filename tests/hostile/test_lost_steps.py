@@ -23,7 +23,7 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
     ("/v1/responses", {"input": "Name a colour.", "max_output_tokens": TOKENS}),
 ]
 FAULTS = ("decode", "collect", "read")  # of a step that is everybody's
-MOST_ASKED = 20  # an engine that fails at every step has given up by then
+MAX_ASKED = 20  # an engine that fails at every step has given up by then
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_an_engine_that_gives_up_tells_every_client_and_ends_with_3(breakable: S
 @pytest.mark.slow
 def test_an_idle_engine_that_breaks_answers_the_next_client_with_an_error(breakable: Server) -> None:
     tell(breakable, "always decode")
-    for _ in range(MOST_ASKED):
+    for _ in range(MAX_ASKED):
         answer = ask(breakable, "/v1/chat/completions", {"messages": said("hi")}, stream=False)
         assert answer.status in (500, 503), answer
         if answer.status == 503:

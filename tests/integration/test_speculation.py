@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from paceline.cache.slot_plan import LAYOUTS
 from paceline.models.positions import Positions
-from paceline.types import MOST_DRAFTED, Prompt, Speculation
+from paceline.types import MAX_DRAFTED, Prompt, Speculation
 from tests.engine.stepper import BUCKETED, loaded
 from tests.engine.watched import (
     DEPTHS,
@@ -125,7 +125,7 @@ def test_sequences_of_different_draft_lengths_ride_in_one_step(tiny: Tiny, famil
     drafted = [usage(each).accepted_tokens + usage(each).rejected_tokens for each in heard]
     assert [count > 0 for count in drafted] == [depth not in ("off", None) for depth in depths]
     rounds = stepper.runner.rounds
-    assert [max(rounds[str(place)])[0] for place in (2, 3, 5, 6)] == [1, 5, 2, MOST_DRAFTED]
+    assert [max(rounds[str(place)])[0] for place in (2, 3, 5, 6)] == [1, 5, 2, MAX_DRAFTED]
 
 
 @pytest.mark.thin(5, first=1)

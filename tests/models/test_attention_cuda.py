@@ -16,8 +16,8 @@ from paceline.models import adapter, attention_cuda
 from paceline.models.attention_cuda import (
     FEW,
     HEAD_DIMS,
-    MOST_BYTES,
-    MOST_SPLITS,
+    MAX_BYTES,
+    MAX_SPLITS,
     PACKED_DIMS,
     PACKED_QUERIES,
     attention,
@@ -27,7 +27,7 @@ from paceline.models.attention_cuda import (
     fits,
     reads,
 )
-from paceline.types import MOST_DRAFTED
+from paceline.types import MAX_DRAFTED
 from tests.cuda import on_cuda
 
 DTYPES = {"bfloat16": (mx.bfloat16, 2**-6), "float16": (mx.float16, 2**-9)}
@@ -140,7 +140,7 @@ def test_tiles_hold_all_queries_of_a_verify_step_once_and_fit_in_shared_memory(d
     assert len(forms) <= 4
     assert all(form.shared_bytes(dim) <= 227 * 1024 - 2048 for form in forms)
     for group in (1, 2, 4):
-        count = group * (MOST_DRAFTED + 1)
+        count = group * (MAX_DRAFTED + 1)
         assert choose(dim, count).queries >= count
 
 
@@ -148,14 +148,14 @@ def test_keys_are_split_until_the_gpu_is_full_and_long_rows_are_split_among_many
     assert divide(8, 4, 32768, 16384)[0] >= 33  # one row of eight key heads
     assert divide(512, 4, 512, 1 << 20)[0] == 1
     assert divide(512, 4, 32768, 1 << 20)[0] == 16
-    assert divide(4, 4, 1 << 20, 16384)[0] == MOST_SPLITS
+    assert divide(4, 4, 1 << 20, 16384)[0] == MAX_SPLITS
     assert divide(8, 40, 64, 16384)[0] == 1  # a short buffer has nothing to split
     assert divide(24, 1024, 8192, 1 << 20)[0] == 11 and divide(2048, 32768, 131072, 1 << 27)[0] == 1
 
 
 def test_the_splits_results_are_bounded() -> None:
-    assert divide(512, 144, 131072, 32 << 20)[0] == MOST_BYTES // (32 << 20)
-    assert divide(512, 144, 131072, 2 * MOST_BYTES)[0] == 1
+    assert divide(512, 144, 131072, 32 << 20)[0] == MAX_BYTES // (32 << 20)
+    assert divide(512, 144, 131072, 2 * MAX_BYTES)[0] == 1
 
 
 def test_a_launch_depends_on_shapes_only_and_new_shapes_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from paceline.cache.layers import StateCache
 from paceline.cache.slot_plan import PADDED, ROWS
 from paceline.models import gated_delta
 from paceline.models.gated_delta import CHUNK, RowGatedDelta, chunked, folded, log_decay, tried
-from paceline.types import MOST_DRAFTED
+from paceline.types import MAX_DRAFTED
 from tests.engine.stepper import Stepper, counts_passes
 
 ROW_COUNT, KEY_HEADS, VALUE_HEADS, SIZE = 2, 2, 4, 16
@@ -244,7 +244,7 @@ def test_the_state_after_any_token_of_a_prompt_is_that_of_a_prompt_that_ends_the
 
 # -- steps that may be taken back
 
-WIDTHS = range(1, MOST_DRAFTED + 2)
+WIDTHS = range(1, MAX_DRAFTED + 2)
 
 
 def apply_accepted(pending: list[mx.array], *kept: int) -> mx.array:

@@ -20,7 +20,7 @@ from paceline.models.adapter import switch_kernels
 from paceline.models.gated_delta import RowGatedDelta
 from paceline.models.gated_delta_cuda import FEW, SPLIT, WIDEST, blocks, fits, step
 from paceline.models.loader import load
-from paceline.types import MOST_DRAFTED
+from paceline.types import MAX_DRAFTED
 from tests.cuda import on_cuda
 
 ROWS, HIDDEN, KEY_HEADS, VALUE_HEADS, SIZE, TAPS = 3, 256, 2, 4, 128, 4
@@ -232,7 +232,7 @@ def test_few_rows_have_more_blocks_and_no_thread_holds_too_much_of_a_state() -> 
 
 
 def test_the_kernel_takes_as_many_tokens_as_a_speculative_step_may_have() -> None:
-    assert WIDEST == MOST_DRAFTED + 1
+    assert WIDEST == MAX_DRAFTED + 1
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,8 @@ def test_the_kernels_are_for_heads_of_some_sizes_on_cuda_only(
 def test_several_blocks_share_a_processor_and_its_memory() -> None:
     module = layer(mx.bfloat16)
     within, across = shared_bytes(module, mx.bfloat16)
-    assert 4 * within < gated_delta_prefill_cuda.MOST_SHARED
-    assert 3 * across < gated_delta_prefill_cuda.MOST_SHARED
+    assert 4 * within < gated_delta_prefill_cuda.MAX_SHARED
+    assert 3 * across < gated_delta_prefill_cuda.MAX_SHARED
 
 
 def test_prefill_and_padded_steps_go_through_the_kernels_and_decode_steps_do_not(
@@ -148,7 +148,7 @@ def test_projections_of_one_product_are_read_where_they_lie(monkeypatch: pytest.
     firsts: list[Any] = []
     monkeypatch.setattr(gated_delta_prefill_cuda, "prefill", stand_in)
     monkeypatch.setattr(gated_delta_prefill_cuda, "fits", lambda module: True)
-    monkeypatch.setattr("paceline.models.linear_cuda.MOST_MERGED", 256)
+    monkeypatch.setattr("paceline.models.linear_cuda.MAX_MERGED", 256)
     monkeypatch.setattr("paceline.models.linear_cuda.fits", lambda module: True)
     apart, merged = layer(mx.bfloat16), layer(mx.bfloat16)
     wrap_layers(merged, {"model_type": "qwen3_5"})

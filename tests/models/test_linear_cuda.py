@@ -15,8 +15,8 @@ from mlx_lm.models.qwen3_next import Qwen3NextMLP
 from paceline.models import linear_cuda
 from paceline.models.adapter import switch_kernels, wrap_layers
 from paceline.models.linear_cuda import (
-    MOST_OUTPUTS,
-    MOST_ROWS,
+    MAX_OUTPUTS,
+    MAX_ROWS,
     NARROW,
     NARROW_ROWS,
     RowLinear,
@@ -63,7 +63,7 @@ def test_a_layer_fits_by_its_size_type_and_bias() -> None:
     assert not fits(linear(64, 32, mx.float32))
     assert not fits(linear(64, 32, bias=True))
     assert not fits(linear(48, 32)) and not fits(linear(64, 24))
-    assert fits(linear(32, MOST_OUTPUTS)) and not fits(linear(32, MOST_OUTPUTS + 16))
+    assert fits(linear(32, MAX_OUTPUTS)) and not fits(linear(32, MAX_OUTPUTS + 16))
 
 
 @pytest.mark.usefixtures("claims_cuda")
@@ -94,9 +94,9 @@ def test_only_few_rows_of_bfloat16_go_through_the_kernel(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(linear_cuda, "products", products)
     plain, ours = linear(64, 32), adopted(linear(64, 32), fused=True)
-    for shape in [(1, 64), (1, 1, 64), (2, 1, 64), (5, 8, 64), (MOST_ROWS, 64), (MOST_ROWS + 1, 64), (7, 9, 64)]:
+    for shape in [(1, 64), (1, 1, 64), (2, 1, 64), (5, 8, 64), (MAX_ROWS, 64), (MAX_ROWS + 1, 64), (7, 9, 64)]:
         assert mx.array_equal(ours(normal(*shape)), plain(normal(*shape)))
-    assert counts == [2, 40, MOST_ROWS]
+    assert counts == [2, 40, MAX_ROWS]
     wide = normal(4, 64, dtype=mx.float32)
     assert mx.array_equal(ours(wide), plain(wide))
     ours.fused = False
@@ -128,7 +128,7 @@ def joined(monkeypatch: pytest.MonkeyPatch, **sizes: bool) -> tuple[Any, list[in
 
 
 @pytest.mark.usefixtures("claims_cuda")
-@pytest.mark.parametrize("rows", [1, MOST_ROWS])
+@pytest.mark.parametrize("rows", [1, MAX_ROWS])
 def test_layers_with_the_same_input_share_a_launch(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     block, launches = joined(monkeypatch)
     plain = Block()
@@ -159,15 +159,15 @@ def test_layers_of_other_inputs_or_alone_have_no_siblings(monkeypatch: pytest.Mo
     block.o_proj(normal(4, 64))
     block.o_proj(normal(1, 64))
     assert launches == [1], "MLX has a kernel of its own for one row"
-    block.q_proj(normal(MOST_ROWS + 1, 64))
+    block.q_proj(normal(MAX_ROWS + 1, 64))
     assert launches == [1]
-    block.q_proj(normal(MOST_ROWS, 64))
+    block.q_proj(normal(MAX_ROWS, 64))
     assert launches == [1, 3]
 
 
 @pytest.mark.usefixtures("claims_cuda")
 def test_many_rows_of_merged_layers_are_one_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_cuda, "MOST_MERGED", 64)
+    monkeypatch.setattr(linear_cuda, "MAX_MERGED", 64)
     block, launches = joined(monkeypatch)
     plain, names = Block(), ("q_proj", "k_proj", "v_proj")
     siblings = block.q_proj.siblings
@@ -181,7 +181,7 @@ def test_many_rows_of_merged_layers_are_one_product(monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(siblings, "side_by_side", counting)
-    for rows, merged in [(1, 0), (MOST_ROWS, 0), (MOST_ROWS + 1, 1), (64, 1), (65, 0)]:
+    for rows, merged in [(1, 0), (MAX_ROWS, 0), (MAX_ROWS + 1, 1), (64, 1), (65, 0)]:
         x, before = normal(2, rows, 64)[:1], len(counted)
         for name in names:
             found, wanted = block[name](x), plain[name](x)
@@ -193,7 +193,7 @@ def test_many_rows_of_merged_layers_are_one_product(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("claims_cuda")
 def test_layers_that_have_changed_are_not_one_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_cuda, "MOST_MERGED", 64)
+    monkeypatch.setattr(linear_cuda, "MAX_MERGED", 64)
     block, _ = joined(monkeypatch)
     siblings, x = block.q_proj.siblings, normal(1, 64, 64)
     assert siblings.merges(64)
@@ -230,8 +230,8 @@ def test_gate_and_up_and_their_swiglu_are_one_launch_for_few_rows(monkeypatch: p
     for on, rows, expected in [
         (False, 8, []),
         (True, 1, [(2, True)]),
-        (True, MOST_ROWS, [(2, True), (1, False)]),
-        (True, MOST_ROWS + 1, []),
+        (True, MAX_ROWS, [(2, True), (1, False)]),
+        (True, MAX_ROWS + 1, []),
     ]:
         switch_kernels(module, on)
         launches.clear()
@@ -255,7 +255,7 @@ def test_blocks_of_more_rows_have_as_many_outputs_as_leave_no_processor_idle() -
 @on_cuda
 def test_products_side_by_side_are_those_of_each_alone() -> None:
     weights = [linear(512, NARROW + outputs).weight for outputs in (1040, 16, 256, 32)]  # all of one form
-    for rows in range(1, MOST_ROWS + 1):
+    for rows in range(1, MAX_ROWS + 1):
         x = normal(rows, 512)
         for count in range(1, 5):
             for found, weight in zip(products(x, weights[:count]), weights, strict=False):
@@ -266,7 +266,7 @@ def test_products_side_by_side_are_those_of_each_alone() -> None:
 def test_gated_products_are_the_swiglu_of_both() -> None:
     for inputs, outputs in ((512, 9216), (288, 112), (2560, 2064)):
         weights = [linear(inputs, outputs).weight * scale for scale in (4, 8)]
-        for rows in range(1, MOST_ROWS + 1):
+        for rows in range(1, MAX_ROWS + 1):
             x = normal(rows, inputs)
             assert mx.array_equal(products(x, weights, gated=True)[0], swiglu(*products(x, weights)))
 
@@ -281,7 +281,7 @@ def test_the_kernel_is_the_plain_product_for_every_number_of_rows(inputs: int, o
     assert fits(module)
     ours = adopted(linear(inputs, outputs), fused=True)
     assert mx.array_equal(ours.weight, module.weight)
-    for rows in range(2, MOST_ROWS + 1):
+    for rows in range(2, MAX_ROWS + 1):
         x = normal(rows, inputs)
         exact = x.astype(mx.float32) @ module.weight.astype(mx.float32).T
         found = ours(x)

@@ -13,8 +13,8 @@ from mlx_lm.models.qwen3_next import Qwen3NextRMSNormGated
 from paceline.models import norm_cuda
 from paceline.models.norm_cuda import (
     GATED_SIZES,
-    MOST_SIZE,
-    MOST_THREADS,
+    MAX_SIZE,
+    MAX_THREADS,
     TYPES,
     add_norm,
     fits,
@@ -26,7 +26,7 @@ from tests.cuda import on_cuda
 nn: Any = importlib.import_module("mlx.nn")  # its stubs re-export nothing in strict mode
 EPS = 1e-6
 ROUNDING = {mx.float32: 1e-5, mx.float16: 2**-9, mx.bfloat16: 2**-6}  # of the largest number: two roundings
-SIZES = [64, 768, 2560, 5120, MOST_SIZE]
+SIZES = [64, 768, 2560, 5120, MAX_SIZE]
 
 
 def norm_of(size: int, dtype: mx.Dtype = mx.float32, kind: Any = None) -> Any:
@@ -49,8 +49,8 @@ def test_a_norm_fits_by_its_size_and_kind_on_cuda_only(monkeypatch: pytest.Monke
     monkeypatch.setattr(mx.cuda, "is_available", lambda: False)
     assert not fits(norm_of(64))
     monkeypatch.setattr(mx.cuda, "is_available", lambda: True)
-    assert fits(norm_of(64)) and fits(norm_of(MOST_SIZE)) and fits(norm_of(8, mx.bfloat16))
-    assert not fits(norm_of(4, mx.bfloat16)) and not fits(norm_of(MOST_SIZE + 8))
+    assert fits(norm_of(64)) and fits(norm_of(MAX_SIZE)) and fits(norm_of(8, mx.bfloat16))
+    assert not fits(norm_of(4, mx.bfloat16)) and not fits(norm_of(MAX_SIZE + 8))
     assert not fits(nn.LayerNorm(64))
 
 
@@ -59,9 +59,9 @@ def test_a_norm_fits_by_its_size_and_kind_on_cuda_only(monkeypatch: pytest.Monke
 def test_the_threads_of_a_block_are_whole_warps_that_hold_a_row(size: int, dtype: mx.Dtype) -> None:
     weight = mx.zeros(size, dtype)
     threads = threads_of(weight)
-    assert threads % 32 == 0 and threads <= MOST_THREADS
+    assert threads % 32 == 0 and threads <= MAX_THREADS
     turns = -(-weight.nbytes // 16 // threads)
-    assert turns == -(-weight.nbytes // 16 // MOST_THREADS), "no more turns than with all threads"
+    assert turns == -(-weight.nbytes // 16 // MAX_THREADS), "no more turns than with all threads"
 
 
 def test_arrays_of_several_types_are_computed_plainly(monkeypatch: pytest.MonkeyPatch) -> None:

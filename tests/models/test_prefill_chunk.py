@@ -11,7 +11,7 @@ from paceline.cache.slot_plan import SIMILAR
 from paceline.models.prefill_chunk import (
     DYNAMIC,
     FAR_OFF,
-    MOST_OVERHEAD,
+    MAX_OVERHEAD,
     TRIES,
     WIDTH,
     count_token_seconds,
@@ -158,7 +158,7 @@ def test_the_overhead_is_not_counted_in_tokens_that_wait_for_launches() -> None:
 
 def test_a_pause_while_the_overhead_is_timed_does_not_turn_the_prefix_cache_off() -> None:
     gpu = Gpu(launch=0.5, token=0.0)
-    assert overhead_tokens(gpu.run, 4096, lambda: gpu.now) == MOST_OVERHEAD
+    assert overhead_tokens(gpu.run, 4096, lambda: gpu.now) == MAX_OVERHEAD
 
 
 def test_a_dynamic_rope_has_a_fixed_chunk(tiny: Tiny) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from paceline import platform
 from paceline.models import verdicts
-from paceline.models.verdicts import MOST_BYTES, MOST_FILES, Verdicts, digest, key_parts
+from paceline.models.verdicts import MAX_BYTES, MAX_FILES, Verdicts, digest, key_parts
 from paceline.settings import Settings
 
 PARTS = {"models": ["a"], "machine": "b"}
@@ -64,7 +64,7 @@ def test_nothing_is_written_before_the_start_has_succeeded(tmp_path: Path) -> No
         lambda text: '{"verdicts": [], "digest": ""}',
         lambda text: "[" * 10_000,
         lambda text: "",
-        lambda text: text + " " * MOST_BYTES,
+        lambda text: text + " " * MAX_BYTES,
         lambda text: "\\ud800\0",
     ],
 )
@@ -87,7 +87,7 @@ def test_a_folder_that_cannot_be_used_is_no_error(tmp_path: Path) -> None:
 
 
 def test_values_that_are_too_large_or_no_json_are_not_kept(tmp_path: Path) -> None:
-    for value in ("x" * MOST_BYTES, object()):
+    for value in ("x" * MAX_BYTES, object()):
         found = Verdicts(tmp_path, PARTS)
         found.keep("layout", value)
         found.write()
@@ -95,23 +95,21 @@ def test_values_that_are_too_large_or_no_json_are_not_kept(tmp_path: Path) -> No
 
 
 def test_the_files_used_last_stay(tmp_path: Path) -> None:
-    for number in range(MOST_FILES):
+    for number in range(MAX_FILES):
         found = Verdicts(tmp_path, {"number": number})
         found.keep("layout", number)
         found.write()
         (file,) = set(tmp_path.iterdir()) - {path for path in tmp_path.iterdir() if path.stat().st_mtime < 10_000}
         os.utime(file, (number, number))
     Verdicts(tmp_path, {"number": 0}).write()  # it is used again
-    for number in range(MOST_FILES, MOST_FILES + 3):
+    for number in range(MAX_FILES, MAX_FILES + 3):
         found = Verdicts(tmp_path, {"number": number})
         found.keep("layout", number)
         found.write()
     kept = [
-        number
-        for number in range(MOST_FILES + 3)
-        if Verdicts(tmp_path, {"number": number}).recall("layout") is not None
+        number for number in range(MAX_FILES + 3) if Verdicts(tmp_path, {"number": number}).recall("layout") is not None
     ]
-    assert kept == [0, *range(4, MOST_FILES + 3)]
+    assert kept == [0, *range(4, MAX_FILES + 3)]
 
 
 WRITER = """

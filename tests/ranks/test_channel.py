@@ -9,7 +9,7 @@ import pytest
 
 from paceline.ranks.channel import (
     MAGIC,
-    MOST_FIRST_BYTES,
+    MAX_FIRST_BYTES,
     Channel,
     ChannelClosed,
     NotAuthentic,
@@ -81,8 +81,8 @@ def test_a_reflected_frame_is_refused(ends: Ends) -> None:
 
 def test_before_the_secret_is_shown_frames_are_small(ends: Ends) -> None:
     leader, _, _, theirs = ends
-    theirs.sendall(struct.pack("!I", MOST_FIRST_BYTES + 1))
-    with pytest.raises(NotAuthentic, match=f"{MOST_FIRST_BYTES + 1} bytes"):
+    theirs.sendall(struct.pack("!I", MAX_FIRST_BYTES + 1))
+    with pytest.raises(NotAuthentic, match=f"{MAX_FIRST_BYTES + 1} bytes"):
         leader.receive()
 
 

@@ -244,5 +244,5 @@ async def test_many_sequences_are_cut_off() -> None:
     service.statistics = replace(SCHEDULING, running_sequences=(SEQUENCE,) * 1000, waiting_sequences=(SEQUENCE,) * 1000)
     _, encoded = StatusBroadcast(state_of(service))._sample({ADMIN}, {})
     status = parsed(encoded[ADMIN])[1]
-    assert len(status["running_sequences"]) == status_stream.MOST_RUNNING
-    assert len(status["waiting_sequences"]) == status_stream.MOST_WAITING
+    assert len(status["running_sequences"]) == status_stream.MAX_RUNNING
+    assert len(status["waiting_sequences"]) == status_stream.MAX_WAITING

@@ -175,7 +175,7 @@ def test_what_is_no_http_costs_spans_and_not_the_thread(monkeypatch: pytest.Monk
 
 
 def test_spans_that_nobody_takes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "MOST_WAITING", 10)
+    monkeypatch.setattr(tracing, "MAX_WAITING", 10)
     monkeypatch.setattr(Tracer, "_run", lambda self: None)
     tracer = Tracer("http://127.0.0.1:9", "m", {})
     for _ in range(15):

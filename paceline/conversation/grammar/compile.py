@@ -290,9 +290,9 @@ class Matcher:
 
         Where a call or text may begin, the text's tokens inherit.
         """
-        bits, heirs = self.packed(guesses)
+        bits, inheriting = self.packed(guesses)
         masks = self._unpacked(bits).astype(np.bool_)
-        return masks if heirs is None else self._unpacked(bits) + self._unpacked(heirs) * (INHERITS - 1)
+        return masks if inheriting is None else self._unpacked(bits) + self._unpacked(inheriting) * (INHERITS - 1)
 
     def _unpacked(self, bits: NDArray[np.uint32]) -> NDArray[np.uint8]:
         small = bits.astype("<u4").view(np.uint8)
@@ -319,7 +319,7 @@ class Matcher:
             self._matcher.rollback(heard + taken)
         bits = self._bits[: len(draft_tokens) + 1, : -(-self._vocab_size // 32)]
         bits[taken + filled :] = EVERYTHING
-        return bits, self._heirs(bits, taken + 1) if self._triggers else None
+        return bits, self._inheriting(bits, taken + 1) if self._triggers else None
 
     def _make_room(self, places: int) -> None:
         """One array for all calls: a new one for each takes longer than a mask."""
@@ -327,7 +327,7 @@ class Matcher:
             self._bits = np.empty((places, self._bits.shape[1]), dtype=np.uint32)
             self._address = self._bits.ctypes.data
 
-    def _heirs(self, bits: NDArray[np.uint32], count: int) -> NDArray[np.uint32] | None:
+    def _inheriting(self, bits: NDArray[np.uint32], count: int) -> NDArray[np.uint32] | None:
         """Where a call or text may begin, the text's tokens."""
         triggers = np.zeros(bits.shape[1], dtype=np.uint32)
         for token in self._triggers:
@@ -335,9 +335,9 @@ class Matcher:
         choices = [place for place in range(count) if (bits[place] & triggers).any()]
         if not choices:
             return None
-        heirs = np.zeros_like(bits)
-        heirs[choices] = bits[choices] & ~triggers
-        return heirs
+        inheriting = np.zeros_like(bits)
+        inheriting[choices] = bits[choices] & ~triggers
+        return inheriting
 
     def _fill_bits(self, place: int, over: bool) -> None:
         """A complete grammar allows only end tokens; a failed matcher allows everything."""

@@ -15,7 +15,7 @@ from paceline.errors import InvalidRequest
 from paceline.server.http.response import encode_json
 
 NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-MOST_TOOLS = 512
+MAX_TOOLS = 512
 FUNCTION_OPTIONS = frozenset({"name", "description", "parameters", "strict"})
 
 
@@ -54,8 +54,8 @@ def function_tools(tools: Any, place: str = "tools") -> tuple[Mapping[str, Any],
         return ()
     if not isinstance(tools, list):
         raise InvalidRequest.at(place, "must be a list.")
-    if len(tools) > MOST_TOOLS:
-        raise InvalidRequest.at(place, f"has {len(tools)} tools; at most {MOST_TOOLS} are taken.")
+    if len(tools) > MAX_TOOLS:
+        raise InvalidRequest.at(place, f"has {len(tools)} tools; at most {MAX_TOOLS} are taken.")
     checked = tuple(_function(tool, f"{place}[{index}]") for index, tool in enumerate(tools))
     names = [tool["function"]["name"] for tool in checked]
     if len(set(names)) < len(names):

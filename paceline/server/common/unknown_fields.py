@@ -14,10 +14,10 @@ from paceline.server.http.identity import current
 from paceline.server.state import AppState
 
 HEADER = "x-paceline-ignored-fields"
-MOST_NAMED = 8  # fields in one header
+MAX_NAMED = 8  # fields in one header
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # of what is repeated to anybody
 LOG_SECONDS = 600.0  # between two lines about one name
-MOST_LOGGED = 128  # names in that time
+MAX_LOGGED = 128  # names in that time
 
 # Known elsewhere, and without an effect on the answer.
 HARMLESS = frozenset(
@@ -43,10 +43,10 @@ def note_unknown(
     unknown = [name for name in (*(name for name in fields if name not in known), *inside) if name not in HARMLESS]
     if not unknown:
         return
-    meant = [_meant(name, known) for name in unknown[:MOST_NAMED]]
+    meant = [_meant(name, known) for name in unknown[:MAX_NAMED]]
     if state.settings.strict_fields:
         raise InvalidRequest(f"The request has an unknown field: {meant[0]}.", field=_shown(unknown[0]))
-    more = [f"and {len(unknown) - MOST_NAMED} more"] if len(unknown) > MOST_NAMED else []
+    more = [f"and {len(unknown) - MAX_NAMED} more"] if len(unknown) > MAX_NAMED else []
     headers = current().headers
     before = [headers[HEADER]] if HEADER in headers else []  # of the body, where these are its options'
     headers[HEADER] = ", ".join([*before, *meant, *more])
@@ -86,4 +86,4 @@ class Occasionally:
         return True
 
 
-LOGGED = Occasionally(LOG_SECONDS, MOST_LOGGED)
+LOGGED = Occasionally(LOG_SECONDS, MAX_LOGGED)

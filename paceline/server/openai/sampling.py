@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from paceline.conversation.grammar import GrammarSpec
-from paceline.engine.limits import MOST_TOKENS
+from paceline.engine.limits import MAX_TOKENS
 from paceline.errors import InvalidRequest, Unsupported
 from paceline.server.common.fields import check_repeat_penalty, top_k_of
 from paceline.server.common.refused_fields import not_supported
@@ -295,8 +295,8 @@ def reasoning_asked(body: ChatBody, fields: Mapping[str, Any]) -> tuple[str | No
 def _other_names(body: SamplingFields) -> dict[str, Any]:
     """What has another name in the engine, or another value for "off"; None where nothing is asked for."""
     budget = agreed({"thinking_token_budget": body.thinking_token_budget, "thinking_budget": body.thinking_budget})
-    if body.thinking_budget is not None and body.thinking_budget > MOST_TOKENS:
-        raise InvalidRequest.at("thinking_budget", f"is {body.thinking_budget}; it must be at most {MOST_TOKENS}.")
+    if body.thinking_budget is not None and body.thinking_budget > MAX_TOKENS:
+        raise InvalidRequest.at("thinking_budget", f"is {body.thinking_budget}; it must be at most {MAX_TOKENS}.")
     sigma = body.top_n_sigma
     if body.allowed_token_ids is not None and not body.allowed_token_ids:
         raise InvalidRequest.at("allowed_token_ids", "is empty: it would allow nothing. Leave it out to allow all.")

@@ -14,7 +14,7 @@ from paceline.server.common.refused_fields import NOTHING
 from paceline.server.common.tools import FUNCTION_OPTIONS
 from paceline.server.http.openapi import TEXT, list_of, object_of
 from paceline.server.openai import message_options
-from paceline.types import MOST_DRAFTED, Speculation
+from paceline.types import MAX_DRAFTED, Speculation
 
 # What requests hold, as /openapi.json describes it; it is checked where it is read.
 NUMBERS = list_of({"type": "integer"}, minItems=1)
@@ -58,7 +58,7 @@ def prompts(value: Any) -> Any:
 def _speculation(value: Any) -> Any:
     """Checked before the union is: its own error would name a member of it, not the field."""
     if value not in (None, "off", "auto") and type(value) is not int:
-        raise ValueError(f'must be "off", "auto" or a number from 1 to {MOST_DRAFTED}')
+        raise ValueError(f'must be "off", "auto" or a number from 1 to {MAX_DRAFTED}')
     return value
 
 

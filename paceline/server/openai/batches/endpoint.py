@@ -26,7 +26,7 @@ from paceline.server.openai.responses.store import page
 from paceline.server.state import AppState
 
 PIECE = 1 << 20
-MOST_JOBS = 1000  # of one key
+MAX_JOBS = 1000  # of one key
 Limit = Annotated[int, Query(ge=1, le=10_000)]
 UPLOAD = {
     "requestBody": {
@@ -173,9 +173,9 @@ def _add_batches(state: AppState, router: APIRouter, files: FileStore, batches: 
             raise InvalidRequest.at("completion_window", f'is {body.completion_window!r}; it must be "24h".')
         files.find(body.input_file_id, current().owner, "input_file_id")
         files.check_room(0)
-        if sum(job.owner == current().owner for job in batches.jobs.values()) >= MOST_JOBS:
+        if sum(job.owner == current().owner for job in batches.jobs.values()) >= MAX_JOBS:
             raise InvalidRequest(
-                f"There are {MOST_JOBS} batches here already: the oldest goes {files.days:g} days after it was made.",
+                f"There are {MAX_JOBS} batches here already: the oldest goes {files.days:g} days after it was made.",
                 code="too_many_batches",
             )
         job = Job(current().owner, body.endpoint, body.input_file_id, body.metadata)

@@ -17,8 +17,8 @@ from paceline.server.http.body import parse_json
 from paceline.server.openai.batches.store import read_described, write_json
 
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
-MOST_REQUESTS = 50_000  # OpenAI's
-MOST_PROBLEMS = 100  # that a failed batch names
+MAX_REQUESTS = 50_000  # OpenAI's
+MAX_PROBLEMS = 100  # that a failed batch names
 WINDOW_SECONDS = 24 * 3600
 LONGEST_ID = 512  # characters of a custom_id
 
@@ -110,8 +110,8 @@ def problems_of(path: Path, endpoint: str) -> tuple[int, list[dict[str, Any]]]:
 
     for number, text in numbered_lines(path):
         count += 1
-        if count > MOST_REQUESTS:
-            add("too_many_requests", f"A batch has at most {MOST_REQUESTS} requests.")
+        if count > MAX_REQUESTS:
+            add("too_many_requests", f"A batch has at most {MAX_REQUESTS} requests.")
             break
         try:
             line = read_line(text, endpoint)
@@ -120,7 +120,7 @@ def problems_of(path: Path, endpoint: str) -> tuple[int, list[dict[str, Any]]]:
             seen.add(line.custom_id)
         except BadLine as problem:
             add(problem.code, str(problem), number, problem.param)
-            if len(found) >= MOST_PROBLEMS:
+            if len(found) >= MAX_PROBLEMS:
                 break
     if not count:
         add("empty_file", "The input file has no requests.")

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from paceline.errors import InvalidRequest, PacelineError
 from paceline.server.http.drain import DrainGate
 
-MOST_LOGS = 64  # streams that can be read again
-MOST_BYTES = 4 << 20  # of one of them
+MAX_LOGS = 64  # streams that can be read again
+MAX_BYTES = 4 << 20  # of one of them
 
 logger = logging.getLogger("paceline.server")
 
@@ -87,7 +87,7 @@ class Background:
         log = EventLog()
         if streamed:
             self._logs[run.id] = log
-            while len(self._logs) > MOST_LOGS:
+            while len(self._logs) > MAX_LOGS:
                 self._logs.popitem(last=False)
         task = asyncio.create_task(self._drive(run, log))
         self._gate.enter()  # a server that is stopped waits for it
@@ -119,7 +119,7 @@ class Background:
             async with aclosing(run.events()) as events:
                 async for event in events:
                     log.add(event)
-                    if log.bytes > MOST_BYTES:
+                    if log.bytes > MAX_BYTES:
                         self.forget(run.id)
         except Exception as error:
             failure = error

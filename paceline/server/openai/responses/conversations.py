@@ -23,9 +23,9 @@ from paceline.server.openai.responses.input import input_items, new_id
 from paceline.server.openai.responses.store import AskedPage, Item, Segment, page
 from paceline.server.state import AppState
 
-MOST_CONVERSATIONS = 1024
-MOST_BYTES = 64 << 20
-MOST_ITEMS = 20  # OpenAI's, for one request
+MAX_CONVERSATIONS = 1024
+MAX_BYTES = 64 << 20
+MAX_ITEMS = 20  # OpenAI's, for one request
 
 
 class NoConversation(NotFound):
@@ -70,7 +70,7 @@ class ConversationItems:
 class Conversations:
     """Used on the event loop only."""
 
-    def __init__(self, most: int = MOST_CONVERSATIONS, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most: int = MAX_CONVERSATIONS, most_bytes: int = MAX_BYTES) -> None:
         self.most = most
         self.most_bytes = most_bytes
         self._kept: OrderedDict[str, ConversationItems] = OrderedDict()
@@ -144,8 +144,8 @@ def add_routes(
 
     def read_items(given: Sequence[Any] | None) -> Segment:
         owner = current().owner
-        if given is not None and len(given) > MOST_ITEMS:
-            raise InvalidRequest.at("items", f"has {len(given)} items; at most {MOST_ITEMS} are taken at once.")
+        if given is not None and len(given) > MAX_ITEMS:
+            raise InvalidRequest.at("items", f"has {len(given)} items; at most {MAX_ITEMS} are taken at once.")
         try:
             return Segment(input_items(list(given or ()), partial(find_item, owner=owner)), owner)
         except InvalidRequest as error:  # the same items have another name in a response

@@ -115,17 +115,17 @@ UNSUPPORTED_IN_RESPONSES: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-MOST_NESTED = 128  # levels of a schema
+MAX_NESTED = 128  # levels of a schema
 
 
 def check_nesting(fields: Mapping[str, Any]) -> None:
     """What is given back is written once more, by code that calls itself for every level."""
     for name in ("tools", "tool_choice", "text"):
         level = [fields.get(name)]
-        for _ in range(MOST_NESTED):
+        for _ in range(MAX_NESTED):
             level = [inner for value in level for inner in _inside(value)]
         if level:
-            raise InvalidRequest.at(name, f"is nested too deeply: more than {MOST_NESTED} levels.")
+            raise InvalidRequest.at(name, f"is nested too deeply: more than {MAX_NESTED} levels.")
 
 
 def _inside(value: Any) -> Iterable[Any]:

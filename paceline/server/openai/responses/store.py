@@ -15,8 +15,8 @@ from paceline.server.http.errors import NotFound
 from paceline.server.http.response import encode_json
 
 Item = Mapping[str, Any]
-MOST_RESPONSES = 1024
-MOST_BYTES = 128 << 20
+MAX_RESPONSES = 1024
+MAX_BYTES = 128 << 20
 
 
 class Segment:
@@ -55,7 +55,7 @@ class NotStored(NotFound):
 class ResponseStore:
     """Used on the event loop only."""
 
-    def __init__(self, most_responses: int = MOST_RESPONSES, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_responses: int = MAX_RESPONSES, most_bytes: int = MAX_BYTES) -> None:
         self.most_responses = most_responses
         self.most_bytes = most_bytes
         self.bytes = 0

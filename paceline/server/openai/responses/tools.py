@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paceline.errors import InvalidRequest, Unsupported
-from paceline.server.common.tools import MOST_TOOLS, Toolbox, checked_function, chosen
+from paceline.server.common.tools import MAX_TOOLS, Toolbox, checked_function, chosen
 
 HOSTED = frozenset(
     {
@@ -100,8 +100,8 @@ def tools_of(tools: Sequence[Any] | None, choice: Any, parallel: bool | None) ->
             skipped_types.add(kind)
         else:
             raise InvalidRequest(f"{place} has the unknown type {kind!r}.", field=f"{place}.type")
-    if len(offered) > MOST_TOOLS:
-        raise InvalidRequest.at("tools", f"has {len(offered)} tools; at most {MOST_TOOLS} are taken.")
+    if len(offered) > MAX_TOOLS:
+        raise InvalidRequest.at("tools", f"has {len(offered)} tools; at most {MAX_TOOLS} are taken.")
     box = Toolbox(tuple(offered.values()), parallel=parallel is not False)
     return Tools(_choose(box, called, choice), called, tuple(served), frozenset(skipped_types))
 

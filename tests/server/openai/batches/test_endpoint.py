@@ -145,7 +145,7 @@ def test_what_a_batch_makes_is_its_keys_own(tmp_path: Path) -> None:
 
 
 def test_a_key_has_so_many_batches_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_JOBS", 2)
+    monkeypatch.setattr(module, "MAX_JOBS", 2)
     with serving(tmp_path, api_key="secret,other") as client:
         for _ in range(2):
             wait(client, start(client, asking("one")))  # that they have ended is no help

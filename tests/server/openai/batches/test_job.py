@@ -78,7 +78,7 @@ def test_every_problem_of_an_input_has_its_line(tmp_path: Path, monkeypatch: pyt
         (2, "invalid_json_line"),
         (3, "duplicate_custom_id"),
     ]
-    monkeypatch.setattr(module, "MOST_REQUESTS", 2)
+    monkeypatch.setattr(module, "MAX_REQUESTS", 2)
     assert problems_of(path, CHAT)[1][-1]["code"] == "too_many_requests"
     path.write_bytes(b"\n")
     assert problems_of(path, CHAT)[1][0]["code"] == "empty_file"

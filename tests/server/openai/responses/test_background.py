@@ -154,8 +154,8 @@ class Quick:
 
 
 async def test_a_server_that_stops_waits_for_it_and_old_logs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_LOGS", 2)
-    monkeypatch.setattr(module, "MOST_BYTES", 4)
+    monkeypatch.setattr(module, "MAX_LOGS", 2)
+    monkeypatch.setattr(module, "MAX_BYTES", 4)
     gate = DrainGate()
     background = Background(gate)
     for id in ("a", "b", "c"):
