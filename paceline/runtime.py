@@ -106,6 +106,7 @@ class Runtime:
             max_choices=settings.max_choices,
             max_stop_strings=settings.max_stop_strings,
             max_logprobs=settings.max_logprobs,
+            speculation=self.startup.speculation_policy.setting,
             max_draft=min(settings.max_draft, MAX_DRAFTED),
             no_head=self.startup.speculation_policy.cannot_draft,
             no_method=self.startup.speculation_policy.missing,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from paceline.errors import InvalidRequest
 from paceline.sparse.rules import MAX_KEEP_RATIO, MIN_KEEP_RATIO
-from paceline.types import SPECULATION_METHODS, Sampling, SpeculationMethod
+from paceline.types import SPECULATION_METHODS, Sampling, Speculation, SpeculationMethod
 
 MAX_TOKENS = 1 << 30
 MAX_STRINGS = 64  # of bad words, and of DRY's breakers
@@ -24,6 +24,7 @@ class Limits:
     max_stop_strings: int = 16
     max_stop_length: int = 1024
     max_logprobs: int = 20
+    speculation: Speculation = "auto"  # of requests that do not say
     max_draft: int = 8
     no_head: str | None = None  # why this model cannot draft
     no_method: Mapping[SpeculationMethod, str] = field(default_factory=dict)  # why some methods cannot be had here
@@ -83,6 +84,9 @@ def validate(sampling: Sampling, limits: Limits) -> None:
         raise InvalidRequest.at("speculation_method", f"is {method!r}; it must be one of {known}.")
     if method is not None and (reason := limits.no_method.get(method)) is not None:
         raise InvalidRequest.at("speculation_method", f": {method} cannot be had here: {reason}.")
+    if method is not None and (limits.speculation if asked is None else asked) == "off":
+        whose = "this server's default is off; ask for speculation too" if asked is None else "speculation is off"
+        raise InvalidRequest.at("speculation_method", f"has no effect: {whose}.")
     for name, count in (("logprobs", s.logprobs), ("prompt_logprobs", s.prompt_logprobs)):
         if count is not None and not 0 <= count <= min(limits.max_logprobs, limits.vocab_size):
             raise InvalidRequest.at(name, f"must lie between 0 and {limits.max_logprobs}.")

@@ -124,6 +124,14 @@ def test_the_numbers_that_were_exceeded_are_in_the_message() -> None:
         validate(Sampling(logit_bias={50: 1.0}), LIMITS)
 
 
+def test_a_method_is_refused_where_nothing_is_drafted() -> None:
+    validate(Sampling(speculation_method="lookup", speculation=2), replace(LIMITS, speculation="off"))
+    with pytest.raises(InvalidRequest, match="speculation_method has no effect: speculation is off"):
+        validate(Sampling(speculation_method="lookup", speculation="off"), LIMITS)
+    with pytest.raises(InvalidRequest, match="speculation_method has no effect: this server's default is off"):
+        validate(Sampling(speculation_method="lookup"), replace(LIMITS, speculation="off"))
+
+
 def test_min_tokens_may_not_pass_max_tokens() -> None:
     validate(Sampling(min_tokens=7, max_tokens=7), LIMITS)
     with pytest.raises(InvalidRequest) as caught:
