@@ -3,19 +3,23 @@
 #
 #   benchmarks/gpu.sh OUT [PART ...]
 #
-# Every part writes OUT/PART.txt, in the order given; without parts, all of them (most of an hour). PYTHON has Paceline's
-# packages. The first bench of a fresh machine compiles kernels for a minute or two: begin with `steps`.
+# Every part writes OUT/PART.txt, in the order given; without parts, all of them (most of an hour). The exit status is 1
+# if a part failed. PYTHON has Paceline's packages. The first bench of a fresh machine compiles kernels for a minute or
+# two: begin with `steps`.
 set -u
 PYTHON=${PYTHON:-python3}
 FOLDER=${FOLDER:-/tmp/hybrid-4b} # the shape of Qwen3.5-4B with random weights: 9 GB
 PORT=${PORT:-8077}
-PARTS="steps served traffic long drafts rivals prefill beside json lookup prose kv"
+PARTS="steps served traffic long drafts rivals prefill layout beside json lookup prose kv"
 
 bench() { "$PYTHON" -m benchmarks "$@"; }
 
 part() {
     case $1 in
-    steps) bench steps qwen3.5-4b --rows 1,8,32,64 ;;
+    steps)
+        bench steps qwen3.5-4b --rows 1,8,32,64
+        bench steps qwen3.5-4b --rows 8,9,10,12,16 --shape-buckets off
+        ;;
     served) served 32 ;;
     traffic) bench traffic qwen3.5-4b --streams 8,32 --speculation off,auto --seconds 15 ;;
     long) bench traffic qwen3.5-4b --streams 8 --seconds 60 ;;
@@ -25,6 +29,7 @@ part() {
         bench prefill qwen3.5-4b --prompts 1x256,1x512,1x2048,1x8192,8x64,4x512,32x512
         bench prefill qwen3-4b --prompts 1x512,1x2048,1x8192,32x512
         ;;
+    layout) bench layout qwen3.5-4b ;;
     beside) bench speculate qwen3.5-4b --trace beside --rows 8 --output-tokens 160 --pairs 7 ;;
     json) bench speculate qwen3.5-4b --trace json --rows 1,8 --pairs 3 ;;
     lookup) bench speculate qwen3.5-4b --trace edit --rows 1,8 --output-tokens 128 --pairs 3 ;;
@@ -39,15 +44,17 @@ part() {
 
 # The server and the engine alone, by turns: this many streams.
 served() {
-    local url=http://127.0.0.1:$PORT load="--streams $1 --seconds 10 --windows 2" server
+    local url=http://127.0.0.1:$PORT load="--streams $1 --seconds 10 --windows 2"
+    server=
+    trap 'kill $server 2> /dev/null' EXIT
     [ -d "$FOLDER" ] || "$PYTHON" -m tests.synthetic hybrid "$FOLDER" --layers 32 --hidden 2560 --intermediate 9216 \
         --vocab 248320 --heads 16 --kv-heads 4 --head-dim 256 --no-tied --state-key-heads 16 --state-value-heads 32 \
-        --state-head-dim 128 --no-mtp --dtype bfloat16 || return
+        --state-head-dim 128 --no-mtp --dtype bfloat16
     for turn in 1 2; do
         "$PYTHON" -m paceline serve "$FOLDER" --port "$PORT" --speculation off > "$OUT/server-$turn.log" 2>&1 &
         server=$!
         until curl -sf "$url/ready" > /dev/null; do
-            kill -0 $server || return
+            kill -0 $server
             sleep 0.5
         done
         "$PYTHON" -m paceline bench traffic --url "$url" $load
@@ -59,8 +66,12 @@ served() {
 OUT=${1:?a folder for the figures}
 shift
 mkdir -p "$OUT"
+failed=0
 for name in ${*:-$PARTS}; do
     began=$SECONDS
-    part "$name" > "$OUT/$name.txt" 2>&1
-    echo "$name: exit $? after $((SECONDS - began)) s" | tee -a "$OUT/times.txt"
+    (set -e; part "$name") > "$OUT/$name.txt" 2>&1
+    code=$?
+    [ $code = 0 ] || failed=1
+    echo "$name: exit $code after $((SECONDS - began)) s" | tee -a "$OUT/times.txt"
 done
+exit $failed

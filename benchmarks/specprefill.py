@@ -284,7 +284,7 @@ def compare(bench: SparseBench, length: int, keep: float, turns: int, watch: Wat
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Streams, and one long prompt that is scored and read sparsely among them."""
+    """Streams, and one long prompt that is scored and prefilled sparsely among them."""
 
     streams: int
     prompt: int  # tokens

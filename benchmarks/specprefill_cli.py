@@ -242,7 +242,7 @@ def quality_table(title: str, kind: Kind, cells: Sequence[Cell]) -> Table:
 
 
 def quality_line(cells: Sequence[Cell], keep: float = ASKED_AT) -> str:
-    """What sparse reading costs where reading all of the prompt gives the right answer."""
+    """What sparse prefill costs where prefilling all of the prompt gives the right answer."""
     from benchmarks.specprefill_quality import CHOICES, still_right
 
     shown = []

@@ -325,7 +325,7 @@ class Settings(BaseModel):
         "MODEL",
         None,
         "The draft: a small model with the same tokenizer, loaded beside the model; a folder or an id, as "
-        "MODEL. Default: none, and no request can ask for sparse reading.",
+        "MODEL. Default: none, and no request can ask for sparse prefill.",
         min_length=1,
     )
     specprefill_threshold: Count = setting(

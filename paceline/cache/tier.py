@@ -212,7 +212,7 @@ class DiskTier:
             if len(incoming.arrays) == _count(incoming.shape):
                 self._load(incoming)
             else:
-                log.warning("the cached prefix %s lacks arrays, and is removed", incoming.name)
+                log.warning("the cached prefix %s has the wrong number of arrays, and is removed", incoming.name)
                 self._lost(incoming.name)
                 self.disk.remove(incoming.name)
 
@@ -348,8 +348,8 @@ def _packed(segment: Any, checkpoint: Any) -> tuple[list[int], list[mx.array]]:
 
 def _count(shape: list[int]) -> int:
     """How many arrays `_packed` has put behind this shape."""
-    keys, pairs, _, last_hidden, *layers = shape
-    return keys + pairs + (0 if last_hidden < 0 else last_hidden + sum(max(count, 0) for count in layers))
+    keys, pairs, _, carries, *layers = shape
+    return keys + pairs + max(carries, 0) + sum(max(count, 0) for count in layers)
 
 
 def _unpacked(shape: list[int], arrays: list[mx.array]) -> tuple[Segment | None, Checkpoint | None]:

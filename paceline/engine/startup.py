@@ -236,9 +236,9 @@ class Startup:
         beside = {id(each): each.nbytes for each in (draft, draft_weights if drafting else None) if each is not None}
         budget = budget_for(settings, model.nbytes + sum(beside.values()))
         self._before = limit_mlx(budget)
-        on = policy.available if settings.speculation != "off" else ()
-        head = min(settings.max_draft, MAX_DRAFTED) if set(DEVICE_METHODS) & set(on) else 0
-        host = min(settings.max_draft, model.language.longest_draft) if {"lookup", "grammar"} & set(on) else 0
+        methods = policy.available  # a request may ask for them where the server's default is off
+        head = min(settings.max_draft, MAX_DRAFTED) if set(DEVICE_METHODS) & set(methods) else 0
+        host = min(settings.max_draft, model.language.longest_draft) if {"lookup", "grammar"} & set(methods) else 0
         memory_model = checks.memory(runner, head=head > 0)
         self.admission = Admission(
             budget,
@@ -257,11 +257,11 @@ class Startup:
             sparse = self._sparse(draft, runner, budget, prefix)
         phases.done("memory")
         if ranks is None:
-            self._warm_up(runner, max(head, host), sparse)
+            self._warm_up(runner, 0 if settings.speculation == "off" else max(head, host), sparse)
         phases.done("warm-up")
         core = (EngineCore if ranks is None else ranks.core)(
             runner,
-            self._scheduler(chunk, DraftChoice(self._host_proposers(on), host)),
+            self._scheduler(chunk, DraftChoice(self._host_proposers(methods), host)),
             prefix=prefix,
             sparse=sparse,
             timeouts=Timeouts(

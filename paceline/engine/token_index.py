@@ -16,10 +16,8 @@ PAIR_KEY = (1 << PAIR * BITS) - 1  # the part of a run's key that is its last tw
 CANDIDATES = 16  # occurrences that are compared, the latest ones
 FURTHEST = 64  # tokens that are compared
 LONG = 8  # tokens of an occurrence whose change is looked behind
-RESYNC_DISTANCE, RESYNC_TOKENS = (
-    8,
-    12,
-)  # tokens behind a change where the text is looked for, and of the text that are looked for
+RESYNC_DISTANCE = 8  # tokens behind a change where the text is looked for
+RESYNC_TOKENS = 12  # of the text that are looked for there
 GUESSED, REJOINED = 1, 9  # tokens' worth of an occurrence behind a change: before a token of it was found, and then
 MAX_INDEXED = 1 << 16  # tokens of a text: about 190 bytes each
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
@@ -28,13 +28,13 @@ from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.ollama.models import pulled
 from paceline.server.openai.loras import LoadLoraBody, UnloadLoraBody, removed
-from paceline.server.openai.models import ModelCard, ModelList
+from paceline.server.openai.models import ModelEntry
 from paceline.server.state import AppState
 
 
-class FrontModelCard(ModelCard):
-    max_model_len: int | None  # type: ignore[assignment]  # None: it must be downloaded first
-    sampling_defaults: dict[str, float | None] | None  # type: ignore[assignment]
+class FrontModelCard(ModelEntry):
+    max_model_len: int | None  # None: it must be downloaded first
+    sampling_defaults: dict[str, float | None] | None
     root: str  # the model's own name; `id` may be an alias
     state: str
     why: str  # how it came to be in this state
@@ -43,8 +43,9 @@ class FrontModelCard(ModelCard):
     size_bytes: int | None
 
 
-class FrontModelList(ModelList):
-    data: list[FrontModelCard]  # type: ignore[assignment]
+class FrontModelList(BaseModel):
+    object: Literal["list"]
+    data: list[FrontModelCard]
 
 
 class ModelState(BaseModel):

@@ -7,7 +7,7 @@ import resource
 import sys
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import mlx.core as mx
@@ -165,7 +165,10 @@ def test_a_step_does_nothing_for_sequences_of_its_plan_that_no_longer_run(
     done: list[str] = []
     for owner, name in ((stepper.runner, "prefill"), (stepper.runner, "encode"), (stepper.engine, "_score")):
         monkeypatch.setattr(owner, name, lambda *_, name=name: done.append(name))
-    reads = lambda chunks: done.extend(seq.id for seq, _ in chunks if seq is not None)  # noqa: E731
+
+    def reads(chunks: Iterable[tuple[Sequence | None, int]]) -> None:
+        done.extend(seq.id for seq, _ in chunks if seq is not None)
+
     monkeypatch.setattr(stepper.runner, "read_drafts", reads)
     for name, expected in (("waits", []), ("runs", ["prefill", "encode", "_score", "runs"])):
         id, chunk = RequestId(name), PrefillChunk(RequestId(name), 3)

@@ -166,7 +166,9 @@ def test_an_embedding_shows_that_the_device_works(llama: Path) -> None:
 
 
 @pytest.mark.parametrize("company", [False, True], ids=["alone", "beside another"])
-def test_embeddings_beside_a_search_clear_and_blame_nobody(llama: Path, company: bool) -> None:
+def test_embeddings_beside_a_search_clear_and_blame_nobody(
+    llama: Path, monkeypatch: pytest.MonkeyPatch, company: bool
+) -> None:
     """That they come out says nothing of the sequences that decode."""
     stepper = Stepper(llama, "similar", chunk=16)
     bad = stepper.greedy("bad", text(9), 20)
@@ -179,7 +181,7 @@ def test_embeddings_beside_a_search_clear_and_blame_nobody(llama: Path, company:
             raise RuntimeError("no such step")
         return forward(*arguments, **options)
 
-    stepper.runner.forward = Instead(forward, fails)  # type: ignore[assignment]
+    monkeypatch.setattr(stepper.runner, "forward", Instead(forward, fails))
     for n in range(MAX_FAILING_STEPS):
         embed(stepper, str(n), text(4))
         stepper.step()

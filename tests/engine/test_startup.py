@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -16,8 +17,10 @@ from paceline.engine.admission import Admission
 from paceline.engine.startup import Startup
 from paceline.errors import LoadError
 from paceline.models.prefill_chunk import prefill_chunk
+from paceline.requests import GenerateRequest
 from paceline.service import Service
 from paceline.settings import Settings
+from paceline.types import Sampling
 from tests.engine.stepper import loaded
 
 Tiny = Callable[..., Path]
@@ -88,6 +91,20 @@ async def test_bits_of_keys_and_values_are_in_status_and_log(llama: Path, caplog
 async def test_a_model_whose_keys_cannot_be_quantized_is_refused_at_start(llama: Path) -> None:
     with pytest.raises(LoadError, match="--kv-bits 4 cannot be used with llama: its heads have 32 numbers"):
         await Service(Settings(model=str(llama), kv_bits=4)).start()
+
+
+@pytest.mark.parametrize("method", [None, "lookup"])
+async def test_a_request_may_ask_for_drafts_where_the_default_is_off(
+    llama: Path, method: Literal["lookup"] | None
+) -> None:
+    rules = Sampling(temperature=0, max_tokens=24, ignore_eos=True)
+    asks = replace(rules, speculation=3, speculation_method=method)
+    async with Service(Settings(model=str(llama), prefill_chunk=64, speculation="off")) as service:
+        plain = await service.generate(GenerateRequest((7, 8, 9) * 10, rules))
+        drafted = await service.generate(GenerateRequest((7, 8, 9) * 10, asks))
+    assert (plain.usage.accepted_tokens, plain.usage.rejected_tokens) == (0, 0)
+    assert drafted.usage.accepted_tokens + drafted.usage.rejected_tokens > 0
+    assert drafted.choices[0].token_ids == plain.choices[0].token_ids
 
 
 def test_after_the_end_admission_knows_no_draft_and_so_holds_no_model() -> None:

@@ -168,9 +168,10 @@ def test_what_is_no_http_costs_spans_and_not_the_thread(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(urllib.request, "urlopen", answer)
     tracer = Tracer("http://127.0.0.1:9", "m", {})
-    for lost in (1, 2):
-        tracer.add(RECORD)
-        until(lambda lost=lost: tracer.lost == lost)  # type: ignore[misc]
+    tracer.add(RECORD)
+    until(lambda: tracer.lost == 1)
+    tracer.add(RECORD)
+    until(lambda: tracer.lost == 2)
     tracer.stop()
 
 

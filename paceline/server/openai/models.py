@@ -21,13 +21,16 @@ from paceline.server.openai.schema import ChatBody, TemplateOptions
 from paceline.server.state import AppState
 
 
-class ModelCard(BaseModel):
+class ModelEntry(BaseModel):
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
-    max_model_len: int
     parent: str | None  # of an adapter: the model that it is for
+
+
+class ModelCard(ModelEntry):
+    max_model_len: int
     sampling_defaults: dict[str, float | None]  # what applies where a request is silent
 
 

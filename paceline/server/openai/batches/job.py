@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 
 from paceline.errors import InvalidRequest
 from paceline.server.http.body import parse_json
-from paceline.server.openai.batches.store import read_described, write_json
+from paceline.server.openai.batches.store import write_json
 
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
 MAX_REQUESTS = 50_000  # OpenAI's
@@ -78,10 +78,6 @@ class Job:
 
     def save(self, folder: Path) -> None:
         write_json(folder / f"{self.id}.json", asdict(self))
-
-    @classmethod
-    def load(cls, path: Path) -> Job | None:
-        return read_described(path, cls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from paceline.server.openai.batches.job import (
     read_line,
     result_line,
 )
-from paceline.server.openai.batches.store import DAY, FileStore, new_id
+from paceline.server.openai.batches.store import DAY, FileStore, load_described, new_id
 from paceline.server.state import AppState
 
 LOWEST = 1000  # the last that a priority can say
@@ -52,8 +52,8 @@ class Batches:
         self._new = asyncio.Event()
         self._stopped: dict[str, asyncio.Event] = {}  # by job: it was cancelled
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        loaded = [job for path in folder.glob("batch_*.json") if (job := Job.load(path)) is not None]
-        for job in sorted(loaded, key=lambda job: (job.created_at, job.id)):
+        loaded = load_described(folder, "batch_*.json", Job)
+        for job in sorted(loaded.values(), key=lambda job: (job.created_at, job.id)):
             self.jobs[job.id] = job
 
     # -- what clients do
@@ -84,7 +84,8 @@ class Batches:
         cleaning = asyncio.create_task(self._clean_now_and_then())
         try:
             while True:
-                await self._until(lambda: self.state.backend.ready and not self.state.gate.closed)
+                while self.state.gate.closed or not self.state.backend.ready:
+                    await asyncio.sleep(POLL_SECONDS)
                 job = next((job for job in self.jobs.values() if not job.ended), None)
                 if job is None:
                     self._new.clear()
@@ -245,10 +246,6 @@ class Batches:
 
     async def _save(self, job: Job) -> None:
         await asyncio.to_thread(job.save, self.folder)
-
-    async def _until(self, true: Any) -> None:
-        while not true():
-            await asyncio.sleep(POLL_SECONDS)
 
     async def _clean_now_and_then(self) -> None:
         while True:

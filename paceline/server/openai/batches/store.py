@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -54,10 +55,6 @@ class StoredFile:
     created_at: int
     expires_at: int
 
-    @classmethod
-    def load(cls, path: Path) -> StoredFile | None:
-        return read_described(path, cls)
-
     def described(self) -> dict[str, Any]:
         """As OpenAI's clients read it."""
         fields = {name: value for name, value in asdict(self).items() if name != "owner"}
@@ -75,10 +72,9 @@ class FileStore:
         self._lock = threading.Lock()
         self._files: dict[str, StoredFile] = {}
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path in folder.glob(f"{PREFIX}*.json"):
-            file = StoredFile.load(path)
-            if file is not None and (folder / f"{path.stem}.bin").exists():
-                self._files[path.stem] = file
+        for name, file in load_described(folder, f"{PREFIX}*.json", StoredFile).items():
+            if (folder / f"{name}.bin").exists():
+                self._files[name] = file
         for path in folder.glob(f"{PREFIX}*"):  # others may be somebody else's: the folder need not have been empty
             if path.suffix in (".json", ".bin", ".part") and path.stem not in self._files:
                 path.unlink(missing_ok=True)
@@ -164,9 +160,10 @@ def write_json(path: Path, value: Any) -> None:
     os.replace(part, path)
 
 
-def read_described(path: Path, kind: type[T]) -> T | None:
-    """None: it cannot be read, or describes no such thing."""
-    try:
-        return TypeAdapter(kind).validate_json(path.read_bytes())
-    except (OSError, ValueError):
-        return None
+def load_described(folder: Path, pattern: str, kind: type[T]) -> dict[str, T]:
+    """By name: what such files describe. One that cannot be read, or describes no such thing, is left out."""
+    adapter, found = TypeAdapter(kind), {}
+    for path in folder.glob(pattern):
+        with suppress(OSError, ValueError):
+            found[path.stem] = adapter.validate_json(path.read_bytes())
+    return found

@@ -11,6 +11,7 @@ from openai.types import Batch
 
 from paceline.server.openai.batches import job as module
 from paceline.server.openai.batches.job import BadLine, Job, finished_ids, problems_of, read_line
+from paceline.server.openai.batches.store import load_described
 
 CHAT = "/v1/chat/completions"
 
@@ -27,7 +28,7 @@ def test_a_job_is_openais_batch_and_outlives_the_process(tmp_path: Path) -> None
     assert shown.request_counts is not None and shown.request_counts.total == 3
     assert shown.expires_at == job.created_at + 86400 and shown.in_progress_at is not None
     job.save(tmp_path)
-    assert Job.load(tmp_path / f"{job.id}.json") == job
+    assert load_described(tmp_path, "*.json", Job) == {job.id: job}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_a_job_is_openais_batch_and_outlives_the_process(tmp_path: Path) -> None
 )
 def test_what_describes_no_batch_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "other.json").write_text(text)
-    assert Job.load(tmp_path / "other.json") is None
+    assert load_described(tmp_path, "*.json", Job) == {}
 
 
 def test_an_input_is_read_line_by_line(tmp_path: Path) -> None:
