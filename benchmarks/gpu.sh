@@ -46,7 +46,7 @@ part() {
 served() {
     local url=http://127.0.0.1:$PORT load="--streams $1 --seconds 10 --windows 2"
     server=
-    trap 'kill $server 2> /dev/null' EXIT
+    trap 'kill $server 2> /dev/null || :' EXIT
     [ -d "$FOLDER" ] || "$PYTHON" -m tests.synthetic hybrid "$FOLDER" --layers 32 --hidden 2560 --intermediate 9216 \
         --vocab 248320 --heads 16 --kv-heads 4 --head-dim 256 --no-tied --state-key-heads 16 --state-value-heads 32 \
         --state-head-dim 128 --no-mtp --dtype bfloat16
