@@ -1,8 +1,8 @@
 """A CUDA kernel for products of a few rows with large bf16 matrices: the shape of decoding with a batch or a draft.
 
 MLX uses a matrix-vector kernel for one row and cuBLAS for more. For 2 to 40 rows cuBLAS takes 1.5 to 3 times as long
-as reading the matrix. Here a warp reads 16 lines of the matrix once and multiplies them with all rows on the tensor
-cores. Layers that have the same input are computed by one launch, because the host's launches dominate a step of few
+as reading the matrix. Here a warp reads lines of the matrix once and multiplies them with all rows on the tensor cores.
+Layers that have the same input are computed by one launch, because the host's launches dominate a step of few
 rows. The plain form is the reference: the start-up check compares the two on the machine.
 """
 
@@ -23,9 +23,8 @@ from paceline.models.cuda_kernel import CudaKernel, on_device
 MAX_ROWS = 40
 MAX_MERGED = 1024  # rows up to which siblings are one product of cuBLAS: with more, the host does not set the pace
 MAX_OUTPUTS = 32768  # cuBLAS does well on larger matrices, such as output heads
-NARROW, NARROW_ROWS = 4096, 8  # outputs and rows up to which a block has more warps
-WIDE_ROWS = 16  # above, a block of 16 outputs reads twice as much of x as of the matrix: here it computes more of them
-LINES, PROCESSORS = (16, 32, 48, 64, 80), 132  # outputs of such a block; blocks that run at a time, on an H100 or H200
+WARPS = 8  # of a block
+LINES, PROCESSORS = (16, 32, 48, 64, 80), 132  # outputs of a block; blocks that run at a time, on an H100 or H200
 SAME_INPUT = (
     ("q_proj", "k_proj", "v_proj"),
     ("gate_proj", "up_proj"),
@@ -33,7 +32,6 @@ SAME_INPUT = (
 )
 SOURCE = Path(__file__).with_suffix(".cu").read_text()
 FINISH = Path(__file__).with_name("linear_cuda_finish.cu").read_text()
-WIDE_SOURCE = Path(__file__).with_name("linear_cuda_wide.cu").read_text()
 CHOICE = """const int rows = sizes[0], inputs = sizes[1];
 int first = blockIdx.y * Lines, outputs = sizes[2];
 const T* weight = weight0;
@@ -154,15 +152,15 @@ def fits(module: nn.Module) -> bool:
 
 
 @cache
-def _kernel(count: int, wide: bool, gated: bool) -> CudaKernel:
+def _kernel(count: int, gated: bool) -> CudaKernel:
     """For so many weights. Every block reads as many inputs, so it does not matter in which order they come."""
     every = range(count)
     choice = [CHOICE, GATED] if gated else [CHOICE, *(NEXT.format(i=i, size=2 + i) for i in every[1:]), PLAIN]
     return CudaKernel(
-        name=f"paceline_{'more' if wide else 'few'}_rows_{'gated' if gated else count}",
+        name=f"paceline_few_rows_{'gated' if gated else count}",
         input_names=["x", *(f"weight{i}" for i in every), "sizes"],
         output_names=["out0"] if gated else [f"out{i}" for i in every],
-        source="\n".join([*choice, FINISH, WIDE_SOURCE if wide else SOURCE]),
+        source="\n".join([*choice, FINISH, SOURCE]),
     )
 
 
@@ -175,28 +173,19 @@ def lines(rows: int, *outputs: int) -> int:
     return min(LINES, key=most)
 
 
-def form(rows: int, outputs: int) -> tuple[int, int]:
-    """Warps of a block, and 32 inputs so many times that a warp has under way (0: as the compiler unrolls). A narrow
-    matrix has few blocks, and so needs more of both to keep the memory busy: by measurement 20 us instead of 24."""
-    return (16, 5) if outputs <= NARROW and rows <= NARROW_ROWS else (8, 0)
-
-
 def products(x: mx.array, weights: Sequence[mx.array], *, gated: bool = False) -> list[mx.array]:
     """x @ weight.T for one to forty rows and each of the weights, summed in float32. `gated`: of two weights, only
     silu(x @ weights[0].T) * (x @ weights[1].T), rounded as MLX rounds the products and mlx-lm's swiglu."""
     rows, inputs = x.size // x.shape[-1], x.shape[-1]
     outputs = [weight.shape[0] for weight in weights]
-    wide = rows > WIDE_ROWS
-    warps, batch = (8, 0) if wide else form(rows, sum(outputs))
-    each = 16 if not wide else lines(rows, sum(outputs)) if gated else lines(rows, *outputs)
-    shape = [("Lines", each), ("Warps", warps), *([] if wide else [("Batch", batch)])]
+    each = lines(rows, sum(outputs)) if gated else lines(rows, *outputs)
     blocks = -(-sum(outputs) // each) if gated else sum(-(-count // each) for count in outputs)
     made = outputs[:1] if gated else outputs
-    return _kernel(len(weights), wide, gated)(
+    return _kernel(len(weights), gated)(
         inputs=[x, *weights, on_device((rows, inputs, *outputs), mx.int32)],
-        template=[("T", x.dtype), ("Tiles", (rows + 7) // 8), *shape],
-        grid=(32 * warps, blocks, 1),
-        threadgroup=(32 * warps, 1, 1),
+        template=[("T", x.dtype), ("Tiles", (rows + 7) // 8), ("Lines", each), ("Warps", WARPS)],
+        grid=(32 * WARPS, blocks, 1),
+        threadgroup=(32 * WARPS, 1, 1),
         output_shapes=[(*x.shape[:-1], count) for count in made],
         output_dtypes=[x.dtype] * len(made),
     )
