@@ -70,6 +70,8 @@ class Job:
         hidden = ("owner", "total", "completed", "failed", "problems")
         shown = {name: value for name, value in asdict(self).items() if name not in hidden}
         counts = {"total": self.total, "completed": self.completed, "failed": self.failed}
+        if not self.ended:  # named already, but not the client's yet
+            shown |= {"output_file_id": None, "error_file_id": None}
         errors = {"object": "list", "data": self.problems} if self.problems else None
         more = {"completion_window": "24h", "errors": errors, "request_counts": counts}
         return {**shown, "object": "batch", **more}

@@ -17,6 +17,7 @@ from paceline.errors import PacelineError
 from paceline.server.http.response import encode_long
 from paceline.server.openai.batches.internal import InternalCalls
 from paceline.server.openai.batches.job import (
+    BadLine,
     Job,
     Line,
     finished_ids,
@@ -33,6 +34,7 @@ POLL_SECONDS = 0.1  # between two looks at the engine
 RETRY_SECONDS = 1.0  # after the engine refused a request for now
 CLEAN_SECONDS = 3600.0
 FOR_NOW = (429, 503)
+KINDS = ("output", "error")  # of a batch's files
 UNSTARTED = {
     "cancelled": {"code": "batch_cancelled", "message": "The batch was cancelled before this request was answered."},
     "expired": {"code": "batch_expired", "message": "The batch expired before this request was answered."},
@@ -105,16 +107,20 @@ class Batches:
     async def _fail(self, job: Job, error: Exception) -> None:
         """Where even that cannot be written, it is tried again at the next start."""
         message = "The server's log says why."
-        if isinstance(error, PacelineError):
+        if isinstance(error, PacelineError | BadLine):
             message = str(error)
         elif isinstance(error, OSError):  # its text would tell the client a path
             message = error.strerror or message
         job.problems.append({"code": "server_error", "message": message, "line": None, "param": None})
         job.become("failed")
+        parts = {f"{kind}_file_id": self._part(job, kind) for kind in KINDS}
+        for name, part in parts.items():
+            if part.exists():  # it has not become a file of the client's
+                setattr(job, name, None)
         try:
             await self._save(job)
-            for kind in ("output", "error"):
-                self._part(job, kind).unlink(missing_ok=True)
+            for part in parts.values():
+                part.unlink(missing_ok=True)
         except OSError:
             logger.exception("the batch %s cannot be saved", job.id)
 
@@ -132,6 +138,9 @@ class Batches:
         if job.in_progress_at is None:
             job.become("cancelled")
             await self._save(job)
+            return
+        if job.output_file_id is not None or job.error_file_id is not None:  # all was answered before a restart
+            await self._hand_over(job)
             return
         done = await asyncio.to_thread(finished_ids, self._part(job, "output"))
         bad = await asyncio.to_thread(finished_ids, self._part(job, "error"))
@@ -210,7 +219,7 @@ class Batches:
             return
 
     async def _finish(self, job: Job) -> None:
-        """What was not answered is an error, and both files become the client's."""
+        """What was not answered is an error."""
         cancelled, expired = job.status == "cancelling", self.files.clock() >= job.expires_at
         answered = job.completed + job.failed
         if answered < job.total and (cancelled or expired):
@@ -218,15 +227,24 @@ class Batches:
             await asyncio.to_thread(self._write_unanswered, job, reason)
         if not cancelled:
             job.become("finalizing")
-        for kind in ("output", "error"):
+        for kind in KINDS:
             part = self._part(job, kind)
             if part.stat().st_size:
-                id, name = new_id(), f"{job.id}_{kind}.jsonl"
-                await asyncio.to_thread(self.files.adopt, part, job.owner, name, "batch_output", id=id)
-                setattr(job, f"{kind}_file_id", id)
+                setattr(job, f"{kind}_file_id", new_id())
             else:
                 part.unlink()
-        job.become("cancelled" if cancelled else "expired" if answered < job.total else "completed")
+        await self._save(job)
+        await self._hand_over(job)
+
+    async def _hand_over(self, job: Job) -> None:
+        """Both files become the client's, those that are not yet."""
+        for kind in KINDS:
+            part, id = self._part(job, kind), getattr(job, f"{kind}_file_id")
+            if id is not None and part.exists():
+                name = f"{job.id}_{kind}.jsonl"
+                await asyncio.to_thread(self.files.adopt, part, job.owner, name, "batch_output", id=id)
+        unanswered = job.completed + job.failed < job.total
+        job.become("cancelled" if job.status == "cancelling" else "expired" if unanswered else "completed")
         await self._save(job)
 
     def _write_unanswered(self, job: Job, reason: str) -> None:

@@ -1,7 +1,7 @@
 """Files of clients in a local folder: content and a description beside it, the same after a restart.
 
-`NAME.json` is written after `NAME.bin`, by renaming: what has no description was never whole, and is removed at the
-next start. Every call blocks its thread.
+`NAME.json` is written, then the content becomes `NAME.bin` by renaming: where one of them is missing the file was never
+whole, and is removed at the next start. Every call blocks its thread.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class FileStore:
         longest = int(self.days * DAY)
         kept = longest if seconds is None else min(seconds, longest)
         file = StoredFile(id, owner, filename[:256], purpose, path.stat().st_size, now, now + kept)
-        os.replace(path, self.path(id))
         write_json(self.folder / f"{id}.json", asdict(file))
+        os.replace(path, self.path(id))
         with self._lock:
             self._files[id] = file
         return file

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,9 @@ from paceline.server.http.drain import DrainGate
 from paceline.server.http.requests import Requests
 from paceline.server.metrics import Metrics
 from paceline.server.openai.batches import runner
-from paceline.server.openai.batches.job import Job
+from paceline.server.openai.batches.job import Job, Status
 from paceline.server.openai.batches.runner import Batches
-from paceline.server.openai.batches.store import FileStore
+from paceline.server.openai.batches.store import FileStore, StoredFile, new_id, write_json
 from paceline.server.state import AppState
 from paceline.settings import Settings
 from paceline.stats import Stats
@@ -61,6 +61,67 @@ def test_a_batch_that_was_cancelled_before_a_restart_is_cancelled_after_it(tmp_p
         expired = wait(client, client.batches.retrieve(late.id))
         assert expired.status == "expired"
         assert results(client, expired.error_file_id)["r0"]["error"]["code"] == "batch_expired"
+
+
+@pytest.mark.parametrize("status", ["finalizing", "cancelling"])
+@pytest.mark.parametrize("adopted", ["", "output", "output error"])
+def test_a_batch_that_was_answered_before_a_restart_is_not_answered_again(
+    tmp_path: Path, status: Status, adopted: str
+) -> None:
+    files = FileStore(tmp_path / "files", 10**6, 30)
+    requests = asking("one", "two", "three")
+    input = files.put(None, "in", "batch", iter([json.dumps(line).encode() + b"\n" for line in requests]))
+    job = Job(None, CHAT, input.id, total=3, completed=2, failed=1, output_file_id=new_id(), error_file_id=new_id())
+    folder = tmp_path / "batches"
+    folder.mkdir()
+    for kind, ids in (("output", ("r0", "r1")), ("error", ("r2",))):
+        part = folder / f"{job.id}.{kind}"
+        part.write_text("".join(json.dumps({"custom_id": id}) + "\n" for id in ids))
+        if kind in adopted:
+            files.adopt(part, None, "x", "batch_output", id=getattr(job, f"{kind}_file_id"))
+    job.become("in_progress")
+    job.become(status)
+    assert job.described()["output_file_id"] is None, "it is not there for the client yet"
+    job.save(folder)
+    service = FakeService()
+    with serving(tmp_path, service) as client:
+        batch = wait(client, client.batches.retrieve(job.id))
+        assert batch.status == ("completed" if status == "finalizing" else "cancelled")
+        assert set(results(client, batch.output_file_id)) == {"r0", "r1"}
+        assert set(results(client, batch.error_file_id)) == {"r2"}
+    assert not service.requests and not list(folder.glob("*.output")) and not list(folder.glob("*.error"))
+
+
+def test_a_batch_whose_output_cannot_be_kept_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def adopt(*arguments: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(FileStore, "adopt", adopt)
+    (tmp_path / "batches").mkdir()
+    files = FileStore(tmp_path / "files", 10**6, 30)
+    (tmp_path / "files" / "file-in.bin").write_text(json.dumps(asking("one")[0]))
+    write_json(tmp_path / "files" / "file-in.json", asdict(StoredFile("file-in", None, "in", "batch", 1, 0, 2**40)))
+    job = Job(None, CHAT, "file-in")
+    job.save(tmp_path / "batches")
+    assert not files.of(None)
+    with serving(tmp_path) as client:
+        batch = wait(client, client.batches.retrieve(job.id))
+        assert batch.status == "failed" and batch.output_file_id is None and batch.error_file_id is None
+
+
+def test_a_batch_with_a_line_that_is_not_allowed_any_more_says_so(tmp_path: Path) -> None:
+    files = FileStore(tmp_path / "files", 10**6, 30)
+    [line] = asking("one")
+    line["body"]["stream"] = True
+    input = files.put(None, "in", "batch", iter([json.dumps(line).encode()]))
+    job = Job(None, CHAT, input.id, total=1)
+    job.become("in_progress")
+    (tmp_path / "batches").mkdir()
+    job.save(tmp_path / "batches")
+    with serving(tmp_path) as client:
+        batch = wait(client, client.batches.retrieve(job.id))
+        assert batch.status == "failed" and batch.errors is not None and batch.errors.data is not None
+        assert [error.message for error in batch.errors.data] == ["A request of a batch cannot ask for stream."]
 
 
 def test_a_batch_without_its_input_fails(tmp_path: Path) -> None:
