@@ -198,9 +198,10 @@ class Pool:
                 raise EngineUnavailable("The server is shutting down.")
             if slot.unloading is not None:
                 await asyncio.shield(slot.unloading)
-            elif slot.worker is not None and not slot.worker.ended.done():
+            elif slot.worker is not None and not slot.worker.ended.done() and not slot.worker.stopping:
                 return slot.worker
             elif slot.worker is not None:
+                await asyncio.wait([slot.worker.ended])
                 await asyncio.sleep(0)  # its end is being noted
             else:
                 self._check_backoff(slot)
@@ -336,7 +337,8 @@ class Pool:
         code = await asyncio.shield(worker.ended)
         slot.worker, slot.granted = None, 0
         if worker.stopping or self.closed:
-            slot.become("unloaded", slot.why if slot.state == "unloading" else "the server ends")
+            why = "the server ends" if self.closed else "it was asked to, and was slow to answer"
+            slot.become("unloaded", slot.why if slot.state == "unloading" else why)
             return
         loaded = worker.loaded.exception() is None
         if loaded and time.monotonic() - slot.loaded_at > STABLE_SECONDS:

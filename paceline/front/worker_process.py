@@ -88,7 +88,6 @@ class WorkerProcess:
         finally:
             self._leaving = None
         if leaving:
-            self.stopping = True
             await self._ended_within(STOP_SECONDS)
         return leaving
 
@@ -131,8 +130,10 @@ class WorkerProcess:
                 self.loaded.set_result(None)
             case {"failed": reason}:
                 self.failure = str(reason)
-            case {"leaving": leaving} if self._leaving is not None and not self._leaving.done():
-                self._leaving.set_result(bool(leaving))
+            case {"leaving": leaving}:
+                self.stopping = self.stopping or bool(leaving)  # also if nobody waits for the answer any longer
+                if self._leaving is not None and not self._leaving.done():
+                    self._leaving.set_result(bool(leaving))
 
     async def _wait(self) -> int:
         code = await self.process.wait()

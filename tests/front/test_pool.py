@@ -105,6 +105,20 @@ def test_a_stream_for_a_model_that_cannot_be_loaded_is_told_why() -> None:
         assert "its weights are damaged" in answer.text
 
 
+def test_a_process_that_leaves_late_has_not_crashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.front.worker_process.LEAVE_SECONDS", 0.01)
+    with front([table("a")]) as served:
+        assert served.chat("a").status_code == 200
+        pid = served.state("a")["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        refused(served.http.post("/v1/models/a/unload"), 409, None, "it cannot leave now")
+        os.kill(pid, signal.SIGCONT)
+        served.until_state("a", "unloaded")
+        assert served.state("a")["crashes"] == 0
+        assert served.chat("a").status_code == 200
+        assert served.state("a")["pid"] != pid
+
+
 def test_a_crash_is_an_error_for_its_own_clients_only_and_the_next_request_starts_it_again() -> None:
     with front([table("a"), table("b")]) as served:
         assert served.chat("b").status_code == 200
