@@ -78,7 +78,7 @@ def _batch_generator(module: Any, vocab: int, traffic: Traffic) -> list[Window]:
                 submit(stream)
     generator.close()
     return [
-        window_of(requests, [], began + number * traffic.seconds, began + (number + 1) * traffic.seconds, None)
+        window_of(requests, {}, began + number * traffic.seconds, began + (number + 1) * traffic.seconds, None)
         for number in range(traffic.windows)
     ]
 

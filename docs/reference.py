@@ -55,6 +55,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "status of memory": lambda: status_table(
         "MemoryBudgetStats", "MemoryStats", "RequestMemoryStats", "ThroughputStats"
     ),
+    "status of steps": lambda: status_table("StepTimes"),
     "status of speculation": lambda: status_table("SpecDecodeStats", "MethodStats", "DraftCostModel"),
     "status of the prefix cache": lambda: status_table(
         "PrefixCacheStats", "DiskCacheStats", "VisionCacheStats", "CachedPrefix"

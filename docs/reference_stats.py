@@ -28,6 +28,7 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "waiting_sequences": "the queue, in the order of admission",
         "steps": "steps of the engine",
         "decode_steps": "steps in which sequences decoded",
+        "step_times": "[steps by kind](#steps-by-kind)",
         "failed_steps": "steps that failed",
         "out_of_memory": "out-of-memory errors of MLX",
         "prompt_tokens": "prompt tokens that prefill computed",
@@ -43,6 +44,10 @@ STATUS: Mapping[str, Mapping[str, str]] = {
         "prefix_cache": "[prefix cache](#prefix-cache)",
         "spec_decode": "[speculative decoding](#speculative-decoding)",
         "specprefill": "[sparse prefill](#sparse-prefill)",
+    },
+    "StepTimes": {
+        "steps": "steps of this kind",
+        "seconds": "the engine's time in them",
     },
     "ModelInfo": {
         "name": "the first served name",
@@ -212,6 +217,7 @@ STATUS: Mapping[str, Mapping[str, str]] = {
 # Where the objects of a class stand in /v1/status.
 PLACES: Mapping[str, str] = {
     "Stats": "",
+    "StepTimes": "step_times.*.",
     "ModelInfo": "model.",
     "SequenceStats": "",
     "SchedulerStats": "scheduler.",
@@ -270,6 +276,7 @@ def full_stats() -> stats.Stats:
     outcomes = dict.fromkeys(("sparse", "whole", "short", "long", "failed"), 0)
     return stats.Stats(
         model=model,
+        step_times=dict.fromkeys(("decode", "decode, 3 drafted", "prefill", "prefill, new shape"), stats.StepTimes()),
         preemptions=dict.fromkeys(("memory", "policy", "fault"), 0),
         memory_budget=stats.MemoryBudgetStats(1, 0, 1, dict.fromkeys(PARTS, 0), 0.0, 0),
         memory=stats.MemoryStats.of(1, 1, 1, 1),

@@ -230,6 +230,14 @@ class RequestMemoryStats:
 
 
 @dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Steps of one kind, and the engine's time in them."""
+
+    steps: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """Everything. A service without a loaded model (`model` is None) has only its state."""
 
@@ -249,6 +257,7 @@ class Stats:
 
     steps: int = 0
     decode_steps: int = 0
+    step_times: Mapping[str, StepTimes] = field(default_factory=dict)  # by kind
     failed_steps: int = 0
     out_of_memory: int = 0
     prompt_tokens: int = 0  # that were computed

@@ -8,11 +8,11 @@ engine has with N equal sequences.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -24,10 +24,11 @@ from paceline.bench.offline import Bench, random_prompts
 from paceline.bench.prompts import Lengths, Workload
 from paceline.bench.report import Distribution
 from paceline.bench.serve import Target, Watch, record
-from paceline.bench.wire import BenchError
-from paceline.engine.core import EngineCore
+from paceline.bench.wire import Address, BenchError, call
+from paceline.stats import StepTimes
 from paceline.types import MAX_DRAFTED, Delta, Sampling, Speculation
 
+READING_SECONDS = 1.0  # between two readings of a server's statistics
 FIXED_RUNS = 2  # of equal sequences, after one to warm up
 
 
@@ -59,42 +60,47 @@ class Window:
     inter_token_s: Distribution | None
     longest_gap_s: float
     requests: int
-    step_seconds: dict[str, float]  # by kind
-    step_counts: dict[str, int]
+    steps: dict[str, StepTimes]  # by kind; none where a server does not say
 
 
-class StepClock:
-    """Where the engine's time goes: steps by what they do, by their longest draft, and by whether their shape was seen
-    before."""
+class StepReadings:
+    """Where the engine's time goes, read from its statistics while a run lasts, in a thread of its own."""
 
-    def __init__(self) -> None:
-        self.steps: list[tuple[float, str, float]] = []  # when it ended, kind, seconds
-        self._met = 0  # shapes, so far
-        self._before: float | None = None
+    def __init__(self, read: Callable[[], Mapping[str, StepTimes] | None], every: float) -> None:
+        """`read`: None where a server does not say."""
+        self._read = read
+        self._every = every
+        self._readings: list[tuple[float, Mapping[str, StepTimes]]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="steps", daemon=True)
 
-    def tick(self, core: EngineCore) -> None:
-        now, before, step = time.perf_counter(), self._before, core.in_flight
-        self._before = None if step is None else now
-        if step is None or before is None:
-            return
-        drafted = f", {step.draft_length} drafted" if step.draft_length else ""
-        what = "prefill" if step.prompt_tokens else f"decode{drafted}"
-        met = core.runner.new_shapes
-        kind = f"{what}, {'known' if met == self._met else 'new'} shape"
-        self._met = met
-        self.steps.append((now, kind, now - before))
+    def __enter__(self) -> StepReadings:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.is_set() and (times := self._read()) is not None:
+            self._readings.append((time.perf_counter(), times))
+            self._over.wait(self._every)
+
+    def between(self, start: float, end: float) -> dict[str, StepTimes]:
+        """By the readings that were nearest."""
+        if not self._readings:
+            return {}
+        before, after = (min(self._readings, key=lambda each: abs(each[0] - moment))[1] for moment in (start, end))
+        found = {}
+        for kind, times in after.items():
+            earlier = before.get(kind, StepTimes())
+            if times.steps > earlier.steps:
+                found[kind] = StepTimes(times.steps - earlier.steps, round(times.seconds - earlier.seconds, 3))
+        return found
 
 
 class TrafficBench(Bench):
-    def __init__(self, source: str, **options: Any) -> None:
-        super().__init__(source, **options)
-        self.clock = StepClock()
-
-    def _build(self, wake: Callable[[], None]) -> EngineCore:
-        core = super()._build(wake)
-        core.on_step = lambda: self.clock.tick(core)
-        return core
-
     def fixed_rate(self, traffic: Traffic) -> float:
         """Tokens per second of as many equal sequences, of mean length."""
         prompts = random_prompts(
@@ -112,11 +118,13 @@ class TrafficBench(Bench):
             raise BenchError(f"Prompts and answers have up to {longest} tokens, the model's context has {context}.")
         fixed = self.fixed_rate(traffic)
         flow = _Flow(self, traffic)
-        began = flow.run()
+        with StepReadings(self.engine.core.monitor.step_times, _reading_seconds(traffic)) as readings:
+            began = flow.run()
         windows = []
         for number in range(traffic.windows):
             start = began + number * traffic.seconds
-            windows.append(window_of(flow.requests, self.clock.steps, start, start + traffic.seconds, fixed))
+            steps = readings.between(start, start + traffic.seconds)
+            windows.append(window_of(flow.requests, steps, start, start + traffic.seconds, fixed))
         return windows
 
 
@@ -170,19 +178,13 @@ class _Flow:
 
 
 def window_of(
-    requests: list[Request], steps: list[tuple[float, str, float]], start: float, end: float, fixed: float | None
+    requests: list[Request], steps: Mapping[str, StepTimes], start: float, end: float, fixed: float | None
 ) -> Window:
     """The figures of what happened from `start` to `end`; `fixed`: the rate of equal sequences, if it is known."""
     tokens = sum(start <= moment < end for request in requests for moment in request.times)
     pairs = [pair for request in requests for pair in pairwise(request.times)]
     gaps = [after - before for before, after in pairs if start <= after < end]
     sent = [request for request in requests if start <= request.sent < end and request.times]
-    seconds: dict[str, float] = defaultdict(float)
-    counts: dict[str, int] = defaultdict(int)
-    for moment, kind, took in steps:
-        if start <= moment < end:
-            seconds[kind] += took
-            counts[kind] += 1
     rate = tokens / (end - start)
     return Window(
         tokens_per_s=rate,
@@ -192,8 +194,7 @@ def window_of(
         # One that is still open at the end counts here too: it may be the stall of this window.
         longest_gap_s=max((after - before for before, after in pairs if before < end and after >= start), default=0.0),
         requests=len(sent),
-        step_seconds={kind: round(took, 3) for kind, took in sorted(seconds.items())},
-        step_counts=dict(sorted(counts.items())),
+        steps=dict(steps),
     )
 
 
@@ -207,7 +208,7 @@ def parse_speculation(text: str | None) -> Speculation | None:
 
 
 async def served(target: Target, traffic: Traffic, timeout: float, watch: Watch) -> list[Window]:
-    """The same traffic against a server, over HTTP. Its steps are not seen from outside."""
+    """The same traffic against a server, over HTTP."""
     prompt, output = traffic.prompt_tokens.mean, traffic.output_tokens.mean
     fixed = Workload(
         model="",
@@ -223,10 +224,24 @@ async def served(target: Target, traffic: Traffic, timeout: float, watch: Watch)
     ]
     equal = max(together(requests) for requests in waves[1:])
     flow = replace(wave, requests=None, duration=traffic.seconds * traffic.windows)
-    recording = await record(target, mixed, flow, "mixed lengths", watch)
+    with StepReadings(lambda: _told_steps(target.address, timeout), _reading_seconds(traffic)) as readings:
+        recording = await record(target, mixed, flow, "mixed lengths", watch)
     requests = _requests(recording)
-    starts = [recording.started + number * traffic.seconds for number in range(traffic.windows)]
-    return [window_of(requests, [], start, start + traffic.seconds, equal) for start in starts]
+    bounds = [recording.started + number * traffic.seconds for number in range(traffic.windows + 1)]
+    return [window_of(requests, readings.between(*window), *window, equal) for window in pairwise(bounds)]
+
+
+def _told_steps(address: Address, timeout: float) -> Mapping[str, StepTimes] | None:
+    """What a server of ours with one model says; None: it is another."""
+    try:
+        status = asyncio.run(call(address, "GET", "/v1/status", timeout=timeout)).json()
+        return {kind: StepTimes(**times) for kind, times in status["step_times"].items()}
+    except (BenchError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _reading_seconds(traffic: Traffic) -> float:
+    return min(traffic.seconds / 8, READING_SECONDS)
 
 
 def _requests(recording: Recording) -> list[Request]:
@@ -265,13 +280,15 @@ def traffic_table(title: str, windows: list[Window]) -> Table:
             table.add_row(f"{name}, {point}", *cells)
     table.add_row("longest gap", *(f"{1e3 * window.longest_gap_s:.0f} ms" for window in windows))
     table.add_row("requests", *(str(window.requests) for window in windows))
-    totals = [sum(window.step_seconds.values()) or 1.0 for window in windows]
-    for kind in sorted({kind for window in windows for kind in window.step_seconds}):
-        shares = (window.step_seconds.get(kind, 0.0) / total for window, total in zip(windows, totals, strict=True))
-        counts = (window.step_counts.get(kind, 0) for window in windows)
-        cells = (f"{share:.0%} ({count})" for share, count in zip(shares, counts, strict=True))
-        table.add_row(f"time in steps (steps): {kind}", *cells)
+    for kind in sorted({kind for window in windows for kind in window.steps}):
+        table.add_row(f"time in steps (steps): {kind}", *(_share(window, kind) for window in windows))
     return table
+
+
+def _share(window: Window, kind: str) -> str:
+    total = sum(times.seconds for times in window.steps.values()) or 1.0
+    times = window.steps.get(kind, StepTimes())
+    return f"{times.seconds / total:.0%} ({times.steps})"
 
 
 def figures(traffic: Traffic, windows: list[Window]) -> dict[str, Any]:

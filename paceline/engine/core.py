@@ -171,6 +171,7 @@ class EngineCore:
         except AmbiguousFault as fault:
             self.faults.recompute_all(fault.__cause__ or fault)
         self.on_step()
+        self.monitor.tick(self.in_flight, self.runner.new_shapes)
 
     def pause(self) -> float | None:
         """Seconds to wait for a message before the next step; None: until one comes."""
@@ -309,9 +310,7 @@ class EngineCore:
         live = {seq.id: seq for seq in self.scheduler.running}
         chunks = [(live[chunk.id], chunk.tokens) for chunk in plan.prefill if chunk.id in live]
         together = set() if faults.serial else self._prefill_together(chunks, launched)
-        for seq, tokens in chunks:
-            if seq.id in together:
-                continue
+        for seq, tokens in [each for each in chunks if each[0].id not in together]:
             begun = time.perf_counter()
             faults.run_for_one(seq, partial(self._prefill, seq, tokens, launched))
             if seq.sparse.kept is not None:

@@ -22,11 +22,13 @@ from paceline.stats import (
     SequenceStats,
     SpecPrefillStats,
     Stats,
+    StepTimes,
     ThroughputStats,
 )
 
 if TYPE_CHECKING:
     from paceline.engine.core import EngineCore
+    from paceline.engine.in_flight import InFlightStep
 
 SAMPLE_SECONDS = 0.5  # between two samples
 MAX_SAMPLES = 20
@@ -48,12 +50,33 @@ class Counters:
 
 
 class Monitor:
-    """Samples of memory and token counts, taken now and then between two steps."""
+    """The time of steps by kind; samples of memory and token counts, taken now and then between two steps."""
 
     def __init__(self) -> None:
+        self._steps: dict[str, StepTimes] = {}
+        self._shapes_met = 0
+        self._ended: float | None = None  # when the last step of the host did; None: nothing was submitted in it
         self.memory: MemoryStats | None = None  # None before the first sample, or without a memory budget
         self._sampled = 0.0
         self._samples: tuple[tuple[float, int, int], ...] = ()  # time, prompt tokens, generated tokens
+
+    def tick(self, step: InFlightStep | None, shapes_met: int) -> None:
+        """After each step of the host, in which `step` was submitted. Pauses before a step do not count."""
+        now, ended = time.perf_counter(), self._ended
+        new_shape = shapes_met != self._shapes_met
+        self._ended, self._shapes_met = None if step is None else now, shapes_met
+        if step is None or ended is None:
+            return
+        kind = "prefill" if step.prompt_tokens else "decode"
+        if step.draft_length:
+            kind += f", {step.draft_length} drafted"
+        if new_shape:
+            kind += ", new shape"
+        before = self._steps.get(kind, StepTimes())
+        self._steps[kind] = StepTimes(before.steps + 1, before.seconds + now - ended)
+
+    def step_times(self) -> dict[str, StepTimes]:
+        return dict(sorted(self._steps.copy().items()))
 
     def is_due(self, now: float) -> bool:
         return now - self._sampled >= SAMPLE_SECONDS
@@ -100,6 +123,7 @@ def snapshot(engine: EngineCore, now: float) -> Stats:
         waiting_sequences=waiting(queue, now),
         steps=counters.steps,
         decode_steps=counters.decode_steps,
+        step_times=engine.monitor.step_times(),
         failed_steps=counters.failed_steps,
         out_of_memory=counters.out_of_memory,
         prompt_tokens=counters.prompt_tokens,

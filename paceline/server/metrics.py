@@ -179,6 +179,12 @@ class StatsCollector(Collector):
         yield self._counters(
             "num_preemptions", "Running sequences that were preempted, by cause.", "cause", stats.preemptions
         )
+        steps = {kind: times.steps for kind, times in stats.step_times.items()}
+        seconds = {kind: times.seconds for kind, times in stats.step_times.items()}
+        yield self._counters(
+            "steps", "Steps of the engine that followed another without a pause, by kind.", "kind", steps
+        )
+        yield self._counters("step_seconds", "The engine's time in those steps, by kind.", "kind", seconds)
         yield self._counter("failed_steps", "Steps of the engine that failed.", stats.failed_steps)
         yield self._counter("out_of_memory", "Out-of-memory errors of MLX.", stats.out_of_memory)
 

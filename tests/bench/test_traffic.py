@@ -11,7 +11,7 @@ from paceline.bench.cli import app
 from paceline.bench.prompts import Lengths
 from paceline.bench.traffic import (
     Request,
-    StepClock,
+    StepReadings,
     Traffic,
     TrafficBench,
     _Flow,
@@ -20,6 +20,7 @@ from paceline.bench.traffic import (
     window_of,
 )
 from paceline.bench.wire import BenchError
+from paceline.stats import StepTimes
 
 if TYPE_CHECKING:
     from tests.bench.conftest import Serve
@@ -31,7 +32,7 @@ def test_every_window_has_the_figures_of_its_streams(llama: Path) -> None:
     with TrafficBench(str(llama), prefill_chunk=16) as bench:
         first, second = bench.run(SHORT)
     assert first.requests >= SHORT.streams and first.ttft_s is not None
-    assert {kind for _, kind, _ in bench.clock.steps} >= {"decode, known shape", "prefill, new shape"}
+    assert {*first.steps, *second.steps} >= {"decode", "prefill"}
     assert len(traffic_table("traffic", [first, second]).columns) == 3
 
 
@@ -53,28 +54,33 @@ def test_the_same_seed_sends_the_same_requests(llama: Path) -> None:
 
 def test_a_window_counts_tokens_by_their_time_and_requests_by_their_start() -> None:
     early, late = Request(0.5, 10, [1.0, 2.5, 3.0]), Request(2.0, 10, [3.5])
-    steps = [(1.0, "decode, new shape", 0.5), (2.5, "decode, known shape", 0.25), (4.5, "decode, known shape", 9.0)]
+    steps = {"decode": StepTimes(1, 0.25)}
     window = window_of([early, late], steps, 2.0, 4.0, fixed=3.0)
     assert (window.tokens_per_s, window.share_of_fixed, window.requests) == (1.5, 0.5, 1)
     assert window.ttft_s is not None and window.ttft_s.p50 == 1.5
-    assert window.longest_gap_s == 1.5 and window.step_seconds == {"decode, known shape": 0.25}
-    assert window.step_counts == {"decode, known shape": 1}
+    assert window.longest_gap_s == 1.5 and window.steps == steps
 
 
 def test_a_gap_over_the_end_of_a_window_is_not_lost() -> None:
     stalled = Request(0.0, 10, [0.5, 1.0, 9.0, 9.1])
-    windows = [window_of([stalled], [], start, start + 2.0, fixed=None) for start in (0.0, 2.0, 10.0)]
+    windows = [window_of([stalled], {}, start, start + 2.0, fixed=None) for start in (0.0, 2.0, 10.0)]
     assert [window.longest_gap_s for window in windows] == [8.0, 8.0, 0.0]
 
 
-def test_the_pause_before_a_step_is_nobodys() -> None:
-    class Core:
-        in_flight = None
+def test_a_window_has_the_steps_between_the_readings_that_are_nearest_to_its_bounds() -> None:
+    later = {"decode": StepTimes(5, 0.5), "prefill": StepTimes(1, 0.25)}
+    told = iter([{"decode": StepTimes(2, 0.2)}, later, None])  # then the server is gone
+    with StepReadings(lambda: next(told), every=0.0) as readings:
+        readings._thread.join()
+    (first, _), (second, _) = readings._readings
+    assert readings.between(first, second) == {"decode": StepTimes(3, 0.3), "prefill": StepTimes(1, 0.25)}
+    assert readings.between(second, second) == {}
 
-    clock = StepClock()
-    clock.tick(Core())  # type: ignore[arg-type]
-    clock.tick(Core())  # type: ignore[arg-type]
-    assert clock.steps == []
+
+def test_a_server_that_does_not_tell_has_no_steps() -> None:
+    with StepReadings(lambda: None, every=0.0) as readings:
+        pass
+    assert readings.between(0.0, 1.0) == {}
 
 
 def test_a_server_has_the_same_traffic(fake: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,10 @@ from paceline.cache.memory_model import AttentionCost, MemoryModel
 from paceline.cache.slot_plan import capacity
 from paceline.engine import stats
 from paceline.engine.admission import Admission
+from paceline.engine.in_flight import InFlightStep
 from paceline.engine.scheduler import Scheduler
 from paceline.engine.stats import SAMPLE_SECONDS, WINDOW_SECONDS, Counters, Monitor
-from paceline.stats import MemoryStats, SequenceStats, ThroughputStats
+from paceline.stats import MemoryStats, SequenceStats, StepTimes, ThroughputStats
 from tests.engine.planned import planned
 from tests.engine.test_scheduler import seq
 from tests.sparse.stepper import SparseStepper
@@ -76,6 +77,22 @@ def test_the_queue_is_told_in_its_order_with_places_and_reasons() -> None:
         ("r1", 1, "max_num_seqs", 3.0),
         ("r2", 2, "max_num_seqs", 2.0),
     ]
+
+
+def test_the_time_of_steps_is_counted_by_kind_without_the_pauses_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter((1.0, 1.5, 2.5, 4.5, 9.0, 20.0, 20.25))
+    monkeypatch.setattr("time.perf_counter", lambda: next(now))
+    monitor = Monitor()
+    prefill, decode, drafted = InFlightStep(prompt_tokens=64), InFlightStep(), InFlightStep(draft_length=3)
+    submitted = ((prefill, 1), (prefill, 2), (decode, 2), (drafted, 2), (None, 2), (decode, 2), (decode, 3))
+    for step, shapes_met in submitted:
+        monitor.tick(step, shapes_met)
+    assert monitor.step_times() == {
+        "decode": StepTimes(1, 1.0),
+        "decode, 3 drafted": StepTimes(1, 2.0),
+        "decode, new shape": StepTimes(1, 0.25),
+        "prefill, new shape": StepTimes(1, 0.5),
+    }
 
 
 def test_the_error_is_relative_and_says_in_which_direction() -> None:
