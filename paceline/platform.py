@@ -157,12 +157,23 @@ def _compute_capability() -> str:
         return "unknown"
 
 
+# For MLX, which reads them when it is first used. It keeps what it has built for a shape: 400 CUDA graphs, about a
+# hundred plans of cuDNN. A server meets more shapes. Its check for that counts all that were ever built: after twice as
+# many as are kept, every new shape would be an error until the process ends.
+CUDA_VARIABLES = {
+    "MLX_CUDA_GRAPH_CACHE_SIZE": "4096",
+    "MLX_CUDA_SDPA_CACHE_SIZE": "1024",
+    "MLX_CUDA_CONV_CACHE_SIZE": "1024",
+    "MLX_ENABLE_CACHE_THRASHING_CHECK": "0",
+}
+
+
 def _prepare(blas: str | None) -> BlasReport:
     if sys.platform != "linux":
         return BlasReport("MLX brings its own on this system")
     if has_cuda_build():
-        # MLX keeps the CUDA graphs it has built; a batch whose shape changes needs more than its 400.
-        os.environ.setdefault("MLX_CUDA_GRAPH_CACHE_SIZE", "4096")
+        for name, value in CUDA_VARIABLES.items():
+            os.environ.setdefault(name, value)
         # Its default folder for compiled kernels is emptied with every restart of the machine.
         os.environ.setdefault("MLX_PTX_CACHE_DIR", str(_kernel_folder()))
         return BlasReport("not needed, MLX runs on CUDA")

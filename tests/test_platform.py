@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import os
@@ -207,6 +208,26 @@ thread.join()
     for _ in range(5):
         process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert (process.returncode, process.stderr) == (0, "")
+
+
+@linux_only
+def test_on_cuda_a_server_may_meet_any_number_of_shapes_and_what_the_user_has_set_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    environment = {"HOME": "/home/me", "MLX_CUDA_SDPA_CACHE_SIZE": "7"}
+    monkeypatch.setattr(os, "environ", environment)
+    monkeypatch.setattr(platform, "has_cuda_build", lambda: True)
+    platform._prepare(None)
+    assert environment["MLX_ENABLE_CACHE_THRASHING_CHECK"] == "0"
+    assert (environment["MLX_CUDA_GRAPH_CACHE_SIZE"], environment["MLX_CUDA_SDPA_CACHE_SIZE"]) == ("4096", "7")
+
+
+@linux_only
+def test_mlx_has_the_switch_for_its_check_of_shapes() -> None:
+    mlx = importlib.util.find_spec("mlx")
+    assert mlx is not None and mlx.submodule_search_locations is not None
+    [header] = [file for place in mlx.submodule_search_locations for file in Path(place).glob("**/cuda/lru_cache.h")]
+    assert "MLX_ENABLE_CACHE_THRASHING_CHECK" in header.read_text()
 
 
 @linux_only
