@@ -103,11 +103,13 @@ def _current(items: list[_Sized]) -> dict[int, _Sized]:
 class PrefixCache:
     """`anywhere`: the model has no state but keys and values, so a prefix can be restored at any token.
 
-    `limit` returns how many bytes may be held now; it may change from call to call.
+    `limit` returns how many bytes may be held now; it may change from call to call. `most_entries` counts entries of
+    any size.
     """
 
     limit: Callable[[], int]
     anywhere: bool = False
+    most_entries: int | None = None
     counts: PrefixCounts = field(default_factory=PrefixCounts)
     memory: int = 0  # bytes held
     entries: int = 0  # nodes that hold some of them
@@ -264,21 +266,25 @@ class PrefixCache:
         """Evict down to `to`, or to the limit. `pinned`: pinned nodes too, if the others are not enough."""
         with self._lock:
             limit = self.limit() if to is None else to
-            if self.memory <= limit:
+            if not self._exceeds(limit):
                 return
-            goal = int(limit * (1 - SLACK))
             in_use = False
-            while self.memory > goal:
+            while self._exceeds(limit, 1 - SLACK):
                 ranked = sorted(self._candidates(in_use), key=lambda pair: pair[0])
                 if not ranked and (in_use or not pinned):
                     return
                 in_use = in_use or not ranked
                 for value, node in ranked:
-                    if self.memory <= goal:
+                    if not self._exceeds(limit, 1 - SLACK):
                         return
                     if node.alive:
                         self._clock = max(self._clock, value)
                         self._evict(node, in_use)
+
+    def _exceeds(self, limit: int, share: float = 1.0) -> bool:
+        """Is more held than this share of `limit` bytes, or of the entries that may be?"""
+        too_many = self.most_entries is not None and self.entries > int(self.most_entries * share)
+        return too_many or self.memory > int(limit * share)
 
     # -- what the disk tier brings back
 

@@ -24,6 +24,7 @@ OUT_OF_MEMORY = (
     "malloc_or_wait",
     "insufficient memory",
     "maximum allowed buffer size",
+    "[metal::malloc] resource limit",  # of the number of buffers
 )
 
 

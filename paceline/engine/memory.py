@@ -34,6 +34,7 @@ from paceline.engine.sampler import Sampler
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.errors import LoadError
 from paceline.host_memory import RequestMemory
+from paceline.models.adapter import Adapted, flat_plans
 from paceline.models.files import fingerprint
 from paceline.models.vision import Vision
 from paceline.types import Lora, Media, Prompt, RequestId, Sampling
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from paceline.settings import Settings
 
 log = logging.getLogger("paceline")
+BUFFERS = 0.4  # of those that Metal allows, for cached prefixes
 HEADROOM = 0.1  # of the memory, for what is not modelled: MLX's buffer cache, copies while buffers grow
 DENSE_SHARE = 2 / 3  # of what may be used, for dequantized weights: the rest is for sequences and prefixes
 POOL = 0.5  # of the headroom, for MLX's cache of freed buffers
@@ -98,6 +100,16 @@ def request_memory(settings: Settings, budget: Budget, wake: Callable[[], None])
     return RequestMemory.of(budget, wake, settings.queue_timeout)
 
 
+def most_prefixes(language: Adapted) -> int | None:
+    """How many prefixes may be held, whatever their size: Metal limits the number of buffers, and a prefix has some for
+    every layer. None: there is no limit."""
+    buffers = platform.device_info().get("resource_limit") if platform.device_kind() == "metal" else None
+    if not isinstance(buffers, int):
+        return None
+    layers, arrays = len(list(flat_plans(language.plans))), 2 if language.kv is None else 2 + language.kv.arrays
+    return max(int(buffers * BUFFERS) // (layers * arrays), 1)
+
+
 def build_prefix_manager(
     settings: Settings,
     runner: Runner,
@@ -115,7 +127,7 @@ def build_prefix_manager(
         most = budget.room("prefixes") // 2
     else:
         most = int(settings.cache_memory_gb * 1e9)
-    cache = PrefixCache(lambda: min(most, budget.room("prefixes")))
+    cache = PrefixCache(lambda: min(most, budget.room("prefixes")), most_entries=most_prefixes(runner.language))
     tier = None
     if settings.cache_dir is not None:
         tier = DiskTier(cache, _disk(settings.cache_dir, settings.cache_disk_gb, runner, name, wake))

@@ -9,7 +9,7 @@ from paceline.cache.memory_model import MemoryModel
 from paceline.cache.prefix import PrefixCache
 from paceline.cache.slot_plan import ROWS
 from paceline.conversation.tokenizer import Tokenizer
-from paceline.engine.memory import profile_memory
+from paceline.engine.memory import most_prefixes, profile_memory
 from paceline.engine.runner import Runner
 from paceline.engine.sparse_prefill import SparsePrefill
 from paceline.errors import LoadError
@@ -91,10 +91,14 @@ def build(
     name: str | None = None,
 ) -> SparsePrefill:
     """Ready to score. The caller counts the draft's weights. `window`: 0 for none, None for the draft's own."""
+
+    def room() -> int:
+        return int(min(budget.room("draft prefixes"), budget.usable) * SHARE)
+
     memory_model: MemoryModel = profile_memory(Runner(model, ROWS), head=False)
     cache = None
     if caches:
-        cache = PrefixCache(lambda: int(min(budget.room("draft prefixes"), budget.usable) * SHARE))
+        cache = PrefixCache(room, most_entries=most_prefixes(model.language))
     size = chunk or prefill_chunk(model.language, ROWS, most=8192)
     return SparsePrefill(
         rules,

@@ -92,6 +92,16 @@ def test_what_is_there_is_not_replaced() -> None:
 # -- evicting
 
 
+def test_many_small_prefixes_are_evicted_though_their_bytes_would_fit() -> None:
+    cache = PrefixCache(lambda: 1_000_000, most_entries=40)
+    for seed in range(40):
+        keep(cache, run(seed, 10))
+    assert (cache.entries, cache.counts.evictions) == (40, 0)
+    keep(cache, run(40, 10))
+    assert (cache.entries, cache.counts.evictions) == (38, 3)
+    assert length(cache, run(40, 10)) == 10
+
+
 def test_the_least_benefit_for_its_bytes_goes_first() -> None:
     """A checkpoint is worth the tokens it saves, for the bytes that it and its segment take."""
     cache = cache_of(1000)

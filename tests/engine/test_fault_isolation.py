@@ -183,6 +183,7 @@ def test_after_the_search_the_next_fault_is_retried_again() -> None:
     "message",
     [
         "[metal::malloc] Attempting to allocate 99 bytes which is greater than the maximum allowed buffer size of 9",
+        "[metal::malloc] Resource limit (499000) exceeded.",
         "[METAL] Command buffer execution failed: Insufficient Memory (kIOGPUCommandBufferCallbackErrorOutOfMemory)",
         "[malloc_or_wait] Unable to allocate 1073741824 bytes.",
         "cudaMallocAsync(&data, size, stream) failed: out of memory",

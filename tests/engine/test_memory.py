@@ -15,7 +15,15 @@ from paceline.cache.kv_quantization import KVQuantization
 from paceline.cache.memory_model import MemoryModel
 from paceline.cache.slot_plan import LAYOUTS, ROWS
 from paceline.engine.admission import Admission
-from paceline.engine.memory import DENSE_SHARE, HEADROOM, _disk, dequantize_within, profile_memory
+from paceline.engine.memory import (
+    BUFFERS,
+    DENSE_SHARE,
+    HEADROOM,
+    _disk,
+    dequantize_within,
+    most_prefixes,
+    profile_memory,
+)
 from paceline.engine.runner import Runner
 from paceline.engine.sequence import EngineRequest, Sequence
 from paceline.models.loader import load
@@ -180,3 +188,13 @@ def test_prefixes_of_other_bits_lie_in_another_folder(tiny: Tiny, tmp_path: Path
     finally:
         model.language.kv = None
     assert len(set(folders)) == 4
+
+
+def test_metals_limit_of_buffers_limits_how_many_prefixes_are_held(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    language = loaded(tiny("hybrid", layers=8)).language
+    assert most_prefixes(language) is None
+    monkeypatch.setattr("paceline.platform.device_kind", lambda: "metal")
+    monkeypatch.setattr("paceline.platform.device_info", lambda: {"resource_limit": 499_000})
+    assert most_prefixes(language) == int(499_000 * BUFFERS) // 16
+    monkeypatch.setattr("paceline.platform.device_info", dict)
+    assert most_prefixes(language) is None
