@@ -18,7 +18,7 @@ from jinja2.exceptions import TemplateError
 from paceline.conversation.messages import REASONING
 from paceline.conversation.normalize import Message, as_parts, is_blank, with_arguments
 from paceline.conversation.sandbox import LimitExceeded, Sandbox
-from paceline.conversation.template_fallbacks import FALLBACKS, Fallback, FallbackChange, Tools, apply_fallback
+from paceline.conversation.template_fallbacks import Fallback, FallbackChange, Tools, apply_fallback, fallbacks_for
 from paceline.errors import InvalidRequest, LoadError
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,12 @@ class Templates:
                 )
         template = self.with_tools if tools else self.default
         arguments = {**options, "add_generation_prompt": add_generation_prompt}
-        return template.render([dict(message) for message in messages], tools or None, arguments)
+        try:
+            return template.render([dict(message) for message in messages], tools or None, arguments)
+        except InvalidRequest:
+            if template is self.default:
+                raise
+        return self.default.render([dict(message) for message in messages], tools or None, arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,7 @@ class Template:
     def __init__(self, write: Write, source: str | None = None) -> None:
         self._write = write
         self.source = source
+        self._fallbacks = fallbacks_for(source)
         self._logged: set[Fallback] = set()
         try:
             self.dialect = self._learn_dialect()
@@ -120,7 +126,7 @@ class Template:
             raise InvalidRequest.at("messages", "must be a list with at least one message.")
         refusal: Exception | None = None
         tried: list[tuple[list[Message], Tools | None]] = []
-        for fallback in FALLBACKS:
+        for fallback in self._fallbacks:
             try:
                 fallback = fallback.union(*(self._needs[feature] for feature in _features(messages, tools)))
                 attempt = apply_fallback(fallback, messages, tools)
@@ -183,7 +189,7 @@ class Template:
 
     def _learn_need(self, probe: Probe) -> Fallback:
         """The first fallback with which the template writes all of the probe; the empty one if there is none."""
-        return next((fallback for fallback in FALLBACKS if self._keeps_in(fallback, probe)), frozenset())
+        return next((fallback for fallback in self._fallbacks if self._keeps_in(fallback, probe)), frozenset())
 
     def _keeps_in(self, fallback: Fallback, probe: Probe) -> bool | None:
         try:
@@ -258,6 +264,9 @@ PROBES = {
     "several calls": Probe(
         _calls("", "call_probe_zero", "call_probe_one"), (*_ONE_CALL, "call-probe-1", "result-probe-1")
     ),
+    "empty answer": Probe(
+        [_user(), {"role": "assistant", "content": ""}, _user("last-probe")], ("user-probe", "last-probe")
+    ),
     "tools": Probe([_user()], ("user-probe", "tool-probe"), [_TOOL]),
     "tools, no user": Probe(
         [{"role": "assistant", "content": "answer-probe"}], ("answer-probe", "tool-probe"), [_TOOL]
@@ -276,6 +285,8 @@ def _features(messages: Sequence[Message], tools: Tools | None) -> Iterator[str]
             yield "system of parts"
     for message in messages:
         calls = message.get("tool_calls")
+        if message["role"] == "assistant" and not calls and is_blank(message["content"]):
+            yield "empty answer"
         if calls or message["role"] == "tool":
             yield "calls"
         if calls and not is_blank(message["content"]):

@@ -36,6 +36,9 @@ class FallbackChange(Enum):
     """What a fallback changes. The value is for the log."""
 
     IDS = "tool call ids of nine letters and digits"
+    NAMED_IDS = "tool call ids of the tool's name and a number"
+    EMPTY = "no empty answers"
+    PYTHON = "tool calls as LFM2 writes them"
     SPLIT = "one tool call a message, apart from text"
     DESCRIBE = "tools as text in the system message"
     SYSTEM = "the system message as the user's"
@@ -49,8 +52,11 @@ Fallback = frozenset[FallbackChange]
 FALLBACKS: tuple[Fallback, ...] = (
     frozenset(),
     frozenset({FallbackChange.IDS}),
+    frozenset({FallbackChange.NAMED_IDS}),
+    frozenset({FallbackChange.EMPTY}),
     frozenset({FallbackChange.SPLIT}),
     frozenset({FallbackChange.IDS, FallbackChange.SPLIT}),
+    frozenset({FallbackChange.PYTHON}),
     frozenset({FallbackChange.DESCRIBE}),
     frozenset({FallbackChange.SYSTEM}),
     frozenset({FallbackChange.SYSTEM, FallbackChange.IDS, FallbackChange.SPLIT}),
@@ -64,6 +70,16 @@ FALLBACKS: tuple[Fallback, ...] = (
 )
 
 
+PYTHON_SIGN = "List of tools: "  # in LFM2's templates, which write tools and results, and leave out calls
+
+
+def fallbacks_for(source: str | None) -> tuple[Fallback, ...]:
+    """Those that a template may need."""
+    if source is not None and PYTHON_SIGN in source:
+        return FALLBACKS
+    return tuple(fallback for fallback in FALLBACKS if FallbackChange.PYTHON not in fallback)
+
+
 def apply_fallback(
     fallback: Fallback, messages: Sequence[Message], tools: Tools | None
 ) -> tuple[list[Message], Tools | None]:
@@ -71,10 +87,15 @@ def apply_fallback(
     result = list(messages)
     if FallbackChange.DESCRIBE in fallback and tools:
         result, tools = _describe_tools(result, tools), None
+    if FallbackChange.EMPTY in fallback:
+        result = neighbours_merged(message for message in result if not _is_empty_answer(message))
     if FallbackChange.CALLS in fallback:
         result = _as_text(result)
+    elif FallbackChange.PYTHON in fallback:
+        result = [_as_python(message) for message in result]
     else:
         result = _with_short_ids(result) if FallbackChange.IDS in fallback else result
+        result = _with_named_ids(result) if FallbackChange.NAMED_IDS in fallback else result
         result = _split_calls(result) if FallbackChange.SPLIT in fallback else result
     if FallbackChange.SYSTEM in fallback:
         result = [{**message, "role": "user"} if message["role"] == "system" else message for message in result]
@@ -117,6 +138,26 @@ def _as_text(messages: Sequence[Message]) -> list[Message]:
             message = {key: value for key, value in message.items() if key != "tool_calls"} | {"content": said}
         result.append(message)
     return neighbours_merged(result)
+
+
+def _as_python(message: Message) -> Message:
+    """<|tool_call_start|>[get_weather(city="Rome", days=2)]<|tool_call_end|>, in front of what is said."""
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    written = []
+    for call in calls:
+        arguments = arguments_of(call)
+        if not isinstance(arguments, dict):
+            arguments = {"arguments": arguments}
+        values = (
+            f"{key}={json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)}"
+            for key, value in arguments.items()
+        )
+        written.append(f"{call['function']['name']}({', '.join(values)})")
+    text = f"<|tool_call_start|>[{', '.join(written)}]<|tool_call_end|>"
+    said = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**said, "content": text if is_blank(message["content"]) else joined([text, message["content"]])}
 
 
 # -- tool calls as some templates require them
@@ -174,6 +215,33 @@ def _with_short_ids(messages: Sequence[Message]) -> list[Message]:
             message = {**message, "tool_call_id": id}
         result.append(message)
     return result
+
+
+def _with_named_ids(messages: Sequence[Message]) -> list[Message]:
+    """Ids as Kimi's templates write them, in place of names. Results without an id belong to the calls in order."""
+    result: list[Message] = []
+    named: dict[str, str] = {}
+    waiting: list[str] = []  # ids of calls without a result
+    count = 0
+    for message in messages:
+        if calls := message.get("tool_calls"):
+            ids = [f"functions.{call['function']['name']}:{count + number}" for number, call in enumerate(calls)]
+            count += len(ids)
+            waiting += ids
+            named |= {str(call.get("id")): id for call, id in zip(calls, ids, strict=True)}
+            message = {**message, "tool_calls": [{**call, "id": id} for call, id in zip(calls, ids, strict=True)]}
+        elif message["role"] == "tool" and (waiting or str(message.get("tool_call_id")) in named):
+            id = named.get(str(message.get("tool_call_id"))) or waiting[0]
+            waiting = [other for other in waiting if other != id]
+            message = {**message, "tool_call_id": id}
+        result.append(message)
+    return result
+
+
+def _is_empty_answer(message: Message) -> bool:
+    if message["role"] != "assistant" or message.get("tool_calls") or not is_blank(message["content"]):
+        return False
+    return not any(message.get(field) for field in REASONING)
 
 
 def _short(id: Any) -> str:

@@ -15,10 +15,12 @@ from typing import Any
 from paceline.conversation.grammar.lark import ANYTHING, OPTIONS, Part, free_text, literal, quoted, schema_part, token
 from paceline.conversation.parsing.call_formats import (
     GLM,
+    JSON_MARKERS,
     LIBRARY_FORMATS,
     MINIMAX,
     PYTHON_MARKERS,
     QWEN3_CODER,
+    JSONMark,
     LibraryFormat,
     Tags,
 )
@@ -66,7 +68,7 @@ def starts(format: str) -> list[str]:
         return [_TAGGED[format].open]
     if format in _HELD:
         return [form.start for form in _HELD[format] if form.start]
-    return {"mistral": ["[TOOL_CALLS]"], "llama3_json": ["<|python_tag|>"], "json": ["<|tool_call|>"]}.get(format, [])
+    return {"mistral": ["[TOOL_CALLS]"], "llama3_json": ["<|python_tag|>"], "json": [*JSON_MARKERS]}.get(format, [])
 
 
 def closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -103,32 +105,47 @@ BLANKS = f"/{OPTIONS['whitespace_pattern']}/"
 def _objects(
     format: str, tools: Sequence[NamedSchema], parallel: bool, markers: Mapping[str, int]
 ) -> tuple[Rules, list[Part]]:
-    """{"name": ..., "arguments": {...}}, as Llama, Mistral, Phi and Granite separate, list or mark them."""
+    """{"name": ..., "arguments": {...}}, as Llama and Mistral separate or list them, and others mark them."""
 
     def several(rule: str, between: str) -> str:
         return f"{rule} ({between} {rule}){{0,{MAX_CALLS - 1}}}" if parallel else rule
 
-    objects = several("one", f'{BLANKS} "," {BLANKS}')
-    listed = f'"[" {BLANKS} {objects} {BLANKS} "]"'
+    def listing(rule: str) -> str:
+        objects = several(rule, f'{BLANKS} "," {BLANKS}')
+        return f'"[" {BLANKS} {objects} {BLANKS} "]"'
+
+    rules: Rules = []
     if format == "mistral":
         mark = " ".join(literal("[TOOL_CALLS]", markers))
-        written = [f"{mark} {BLANKS} {listed}", several("named", BLANKS)]
+        written = [f"{mark} {BLANKS} {listing('one')}", several("named", BLANKS)]
     elif format == "llama3_json":
         mark = "<|python_tag|>"
         tag = f"{token(mark, markers)}? " if mark in markers else ""
         written = [tag + several("one", "/; ?/")]
     else:
-        mark, end = "<|tool_call|>", "<|/tool_call|>"  # Granite does not close it
-        closed = f"{token(end, markers)}?" if end in markers else ""
-        written = ["one", *([f"{token(mark, markers)} (one | {listed}) {closed}"] if mark in markers else [])]
-    rules = [f"call: {' | '.join(written)}", "one: " + " | ".join(f"one_{place}" for place in range(len(tools)))]
+        written = ["one"]
+        for number, (mark, form) in enumerate(JSON_MARKERS.items()):
+            if mark in markers:
+                rule = "one" if (form.name, form.by_name) == ("name", False) else f"marked{number}"
+                rules += [] if rule == "one" else _marked(rule, form, tools)
+                closed = f"{token(form.close, markers)}?" if form.close in markers else ""  # Granite does not close it
+                written.append(f"{token(mark, markers)} ({rule} | {listing(rule)}) {closed}")
     key = JSON_FORMS.get(format, BARE_FORM).get("arguments", "arguments")
-    for place, tool in enumerate(tools):
-        pieces = ["{", '"name"', ":", quoted(tool.name), ",", quoted(key), ":"]
-        rules.append(f"one_{place}: {f' {BLANKS} '.join([*map(quoted, pieces), f'@schema_{place}', quoted('}')])}")
+    rules = [f"call: {' | '.join(written)}", *_marked("one", JSONMark(arguments=key), tools), *rules]
     if format == "mistral":
         rules += _mistral_names(tools, markers)
     return rules, _schemas(tools)
+
+
+def _marked(rule: str, mark: JSONMark, tools: Sequence[NamedSchema]) -> Rules:
+    """One object that is a call, with the keys of this mark."""
+    rules = [f"{rule}: " + " | ".join(f"{rule}_{place}" for place in range(len(tools)))]
+    for place, tool in enumerate(tools):
+        named = [] if mark.by_name else [quoted(mark.name), ":"]
+        head = [tool.name, ":"] if mark.by_name else [tool.name, ",", quoted(mark.arguments), ":"]
+        pieces = ["{", *named, quoted(head[0]), *head[1:]]
+        rules.append(f"{rule}_{place}: {f' {BLANKS} '.join([*map(quoted, pieces), f'@schema_{place}', quoted('}')])}")
+    return rules
 
 
 def _mistral_names(tools: Sequence[NamedSchema], markers: Mapping[str, int]) -> Rules:

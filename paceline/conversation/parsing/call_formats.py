@@ -21,7 +21,28 @@ from paceline.conversation.parsing.source import Source, Steps
 # -- JSON arguments: Qwen and Hermes, Llama 3, Mistral, DeepSeek, and the bare object
 
 KEYS = {f'{key}"': key for key in ("name", "arguments", "parameters", "id", "type")}
-JSON_MARKERS = {"<|tool_call|>": "<|/tool_call|>", "<tool_call>": "</tool_call>"}
+KEYS |= {'tool_name"': "name", 'tool_call_id"': "id"}  # Command R's
+
+
+@dataclass(frozen=True, slots=True)
+class JSONMark:
+    """What stands behind calls in JSON, and the keys of a call. `by_name`: the tool's name is the only key."""
+
+    close: str = ""
+    name: str = "name"
+    arguments: str = "arguments"
+    by_name: bool = False
+
+
+JSON_MARKERS = {
+    "<|tool_call|>": JSONMark("<|/tool_call|>"),  # Phi, Granite
+    "<tool_call>": JSONMark("</tool_call>"),
+    "<tool_calls>": JSONMark("</tool_calls>"),  # Apriel, MiniMax-M1
+    "<TOOLCALL>": JSONMark("</TOOLCALL>"),  # Nemotron Nano
+    "<|function_call|>": JSONMark(),  # GigaChat
+    "<|START_ACTION|>": JSONMark("<|END_ACTION|>", "tool_name", "parameters"),  # Command R7B
+    "<|tools_prefix|>": JSONMark("<|tools_suffix|>", by_name=True),  # Apertus
+}
 
 _call_id = re.compile(r"[A-Za-z0-9_\-]+")
 
@@ -35,12 +56,23 @@ def read_hermes(calls: Calls) -> Steps[None]:
 
 
 def read_json(calls: Calls) -> Steps[None]:
-    """{"name": ..., "arguments": {...}}, or a list of those, bare or in the markers of Phi and Granite"""
-    marker = yield from calls.source.one_of(JSON_MARKERS)
-    yield from calls.source.space()
-    yield from _objects(calls, bare=marker is None)
-    if marker:
-        yield from calls.trailer(JSON_MARKERS[marker])
+    """{"name": ..., "arguments": {...}}, or a list of those, bare or in marks"""
+    source = calls.source
+    marker = yield from source.one_of(JSON_MARKERS)
+    yield from source.space()
+    if marker is None:
+        yield from _objects(calls, bare=True)
+        return
+    mark = JSON_MARKERS[marker]
+    more = True
+    while more:  # MiniMax-M1 writes a call a line
+        yield from _objects(calls, by_name=mark.by_name)
+        yield from source.space()
+        more = (yield from source.want()) and source.peek() == "{"
+        if not more:
+            source.rewind()
+    if mark.close:
+        yield from calls.trailer(mark.close)
 
 
 def read_llama(calls: Calls) -> Steps[None]:
@@ -85,20 +117,40 @@ def read_deepseek(calls: Calls) -> Steps[None]:
     yield from calls.trailer("```", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>")
 
 
-def _objects(calls: Calls, *, bare: bool = False) -> Steps[None]:
+def _objects(calls: Calls, *, bare: bool = False, by_name: bool = False) -> Steps[None]:
     source = calls.source
     if not (yield from source.literal("[")):
-        yield from _object(calls, bare)
+        yield from _by_name(calls) if by_name else _object(calls, bare)
         return
     separator: str | None = ","
     while separator == ",":
         yield from source.space()
-        yield from _object(calls, bare)
+        yield from _by_name(calls) if by_name else _object(calls, bare)
         yield from source.space()
         separator = yield from source.one_of((",", "]"))
     if separator is None:
         raise NotACall
     source.checkpoint()
+
+
+def _by_name(calls: Calls) -> Steps[None]:
+    """{"get_weather": {...}}"""
+    source = calls.source
+    if not (yield from source.literal("{")):
+        raise NotACall
+    yield from source.space()
+    if not (yield from source.literal('"')):
+        raise NotACall
+    name = yield from calls.name('"')
+    yield from source.literal('"')
+    yield from source.space()
+    if not (yield from source.literal(":")):
+        raise NotACall
+    yield from source.space()
+    yield from calls.json_arguments(name)
+    yield from source.space()
+    if not (yield from source.literal("}")):
+        raise NotACall
 
 
 def _object(calls: Calls, bare: bool) -> Steps[None]:

@@ -85,7 +85,10 @@ _tool_formats: Mapping[str, ToolFormat] = {
         for name, format in call_formats.LIBRARY_FORMATS.items()
     },
     "json": ToolFormat(
-        call_formats.read_json, tuple(call_formats.JSON_MARKERS), ("{", "["), tuple(call_formats.JSON_MARKERS.values())
+        call_formats.read_json,
+        tuple(call_formats.JSON_MARKERS),
+        ("{", "["),
+        tuple(mark.close for mark in call_formats.JSON_MARKERS.values() if mark.close),
     ),
 }
 _think = ThinkFormat("<think>", "</think>")
@@ -95,6 +98,9 @@ _think_formats: Mapping[str, ThinkFormat] = {
     "deepseek_r1": _think,
     "mistral": ThinkFormat("[THINK]", "[/THINK]"),
     "gemma": ThinkFormat("<|channel>thought", "<channel|>"),
+    "seed": ThinkFormat("<seed:think>", "</seed:think>"),
+    "command": ThinkFormat("<|START_THINKING|>", "<|END_THINKING|>"),
+    "apertus": ThinkFormat("<|inner_prefix|>", "<|inner_suffix|>"),
 }
 
 # What a template writes into the conversation's history, the most specific first.
@@ -113,6 +119,7 @@ MARKERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("llama3_pythonic", ("<|tool_call_start|>",)),
     ("llama3_pythonic", ("<|tool_list_start|>",)),
     ("mistral", ("[TOOL_CALLS]",)),
+    *(("json", (marker,)) for marker in call_formats.JSON_MARKERS if marker != "<tool_call>"),
     ("hermes", ("<tool_call>",)),
     ("llama3_pythonic", ("<|python_start|>",)),
     ("llama3_json", ("<|python_tag|>",)),
@@ -169,14 +176,15 @@ def choose_format(
     theirs = setting_aliases.TOOL_PARSERS.get(library_parser or "", library_parser or "")
     tools = theirs if theirs in _tool_formats and not template else _tools_of(template, special_tokens)
     chosen = OutputFormat(named_tools or tools, named_reasoning or _reasoning_of(template))
+    marked = chosen.tools != "json" or any(marker in template for marker in call_formats.JSON_MARKERS)
     log.info(
         "tool calls are parsed as %s (%s), reasoning as %s (%s)",
         chosen.tools,
-        "by --tool-parser" if named_tools else NO_MARKERS if chosen.tools == "json" else "by the chat template",
+        "by --tool-parser" if named_tools else "by the chat template" if marked else NO_MARKERS,
         chosen.reasoning,
         "by --reasoning-parser" if named_reasoning else "by the chat template",
     )
-    if chosen.tools == "json" and not named_tools:
+    if not named_tools and not marked:
         _warn_of_unknown(template, library_parser)
     # A marker may be longer than its token: Gemma's thought channel is the token <|channel> and a word.
     special = {
@@ -200,9 +208,8 @@ def opens_reasoning(prompt_tail: str, format: OutputFormat) -> bool:
 
 
 def _warn_of_unknown(template: str, library_parser: str | None) -> None:
-    """Phi's and Granite's templates mark their JSON; a template that never mentions tools has no calls to read."""
-    known = any(marker in template for marker in call_formats.JSON_MARKERS)
-    if known or ("tool" not in template and not library_parser):
+    """Not of a template that never mentions tools: it has no calls to read."""
+    if "tool" not in template and not library_parser:
         return
     looked_for = ", ".join(f"{name} ({' '.join(markers)})" for name, markers in MARKERS)
     log.warning(UNKNOWN, looked_for, f" mlx-lm would parse them as {library_parser}." if library_parser else "")
@@ -232,7 +239,7 @@ def _tools_of(template: str, special_tokens: Collection[str]) -> str:
 def _reasoning_of(template: str) -> str:
     if "<|channel|>" in template and "<|message|>" in template:
         return HARMONY
-    for name in ("think", "mistral", "gemma"):
+    for name in ("think", "mistral", "gemma", "seed", "command", "apertus"):
         markers = _think_formats[name]
         if markers.close in template or markers.open in template:
             return name

@@ -9,6 +9,7 @@ characters that need none, a comma before a closing bracket, and Python's True, 
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -18,6 +19,7 @@ from typing import Any
 from paceline.conversation.parsing.source import Source, Steps
 
 DEPTH = 128  # Python's parser fails at about a thousand levels, those of other languages sooner
+PYTHON = 20_000  # characters of a value in Python's notation
 SCALAR = 256  # characters; Python parses integers of up to 4,300 digits
 
 _space = re.compile(r"[ \t\n\r]+")
@@ -216,7 +218,7 @@ def convert(text: str, schema: Any) -> str:
         return number
     if (not allowed or allowed & {"object", "array"}) and word[:1] in ("{", "["):
         kind = "object" if word[0] == "{" else "array"
-        value = container(word)
+        value = container(word) or _python_container(word)
         if value is not None and (not allowed or kind in allowed):
             return value
     return json.dumps(text, ensure_ascii=False)
@@ -237,6 +239,17 @@ def container(word: str) -> str | None:
     try:
         value = json.loads(word, strict=False, parse_constant=_refuse)
     except (ValueError, RecursionError):
+        return None
+    return dump(value) if isinstance(value, dict | list) else None
+
+
+def _python_container(word: str) -> str | None:
+    """The same of Python's notation, which models also write: templates show them such values."""
+    if len(word) > PYTHON:
+        return None
+    try:
+        value = ast.literal_eval(word)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None
     return dump(value) if isinstance(value, dict | list) else None
 

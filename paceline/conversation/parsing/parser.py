@@ -149,12 +149,13 @@ def parse_output(
 # -- GPT-OSS: an output is a sequence of messages, each on a channel, and a call is a message to a tool:
 #    <|channel|>analysis<|message|>...<|end|>
 #    <|start|>assistant<|channel|>commentary to=functions.name <|constrain|>json<|message|>{...}<|call|>
+#    <|start|>assistant to=functions.name<|channel|>commentary json<|message|>{...}<|call|>
 #    <|start|>assistant<|channel|>final<|message|>...<|return|>
 
 MAX_HEADER = 400
 
 _header_words = re.compile(
-    r"(?:<\|start\|>assistant\s*(?:to=(?P<to>[^\s<]+)\s*)?)?"
+    r"(?:<\|start\|>assistant)?\s*(?:to=(?P<to>[^\s<]+)\s*)?"
     r"(?:<\|channel\|>(?P<channel>analysis|commentary|final)\s*(?:to=(?P<channel_to>[^\s<]+)\s*)?)?"
     r"(?:<\|constrain\|>)?\s*[a-z]*\s*"
 )
@@ -162,10 +163,14 @@ _header_words = re.compile(
 
 def read_harmony(source: Source, writer: Writer, calls: Calls | None, reasoning: bool, thinking: bool) -> Steps[None]:
     """With `calls` None or `reasoning` False, such messages are content. `thinking`: the output starts in analysis."""
+    addressed = False
     if thinking:
         writer.marker()
         yield from _body(source, writer, writer.reasoning)
-    while (yield from source.until(HARMONY_OPENS, writer.content, final=True)) is not None:
+    else:
+        addressed = yield from _is_addressed(source)
+    while addressed or (yield from source.until(HARMONY_OPENS, writer.content, final=True)) is not None:
+        addressed = False
         source.checkpoint()
         before = calls.ended if calls else 0
         try:
@@ -190,6 +195,15 @@ def read_harmony(source: Source, writer: Writer, calls: Calls | None, reasoning:
             if not calls or calls.ended == before:
                 writer.content((yield from source.one_of(HARMONY_OPENS)) or "")
             source.checkpoint()
+
+
+def _is_addressed(source: Source) -> Steps[bool]:
+    """Does the output go on behind the prompt's `<|start|>assistant` with the recipient of a call?"""
+    source.checkpoint()
+    yield from source.space()
+    found = yield from source.literal("to=")
+    source.rewind()
+    return found
 
 
 def _header(source: Source) -> Steps[tuple[str, str]]:
