@@ -116,7 +116,7 @@ TOOL_PARSERS = {  # vLLM's and mlx-lm's names of what has another one here
     "gemma4": "gemma",
     "json_tools": "hermes",
     "minimax_m2": "minimax",
-    "qwen3_xml": "qwen3_coder",
+    **dict.fromkeys(("qwen3_xml", "seed_oss"), "qwen3_coder"),
 }
 
 
@@ -124,6 +124,7 @@ REASONING_PARSERS = {
     **dict.fromkeys(("deepseek_v3", "glm4", "glm45", "kimi_k2", "minimax_m2", "olmo3"), "think"),
     **dict.fromkeys(("openai_gptoss", "harmony"), "gpt_oss"),
     "gemma4": "gemma",
+    "seed_oss": "seed",
 }
 
 

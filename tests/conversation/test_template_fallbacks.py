@@ -11,7 +11,7 @@ from paceline.conversation import template as module
 from paceline.conversation.template import Templates
 from paceline.conversation.template_fallbacks import FALLBACKS, FallbackChange, apply_fallback
 from paceline.errors import InvalidRequest
-from tests.conversation.test_template import ALTERNATING, call, called, rendered, result, says
+from tests.conversation.test_template import ALTERNATING, PLAIN, TOOL, call, called, rendered, result, says
 
 
 def test_a_refusal_is_answered_with_a_safer_form_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -53,3 +53,53 @@ def test_ids_become_short_ones_and_find_their_calls() -> None:
     first, second, third = (given["id"] for given in found[0]["tool_calls"])
     assert [answer["tool_call_id"] for answer in found[1:]] == [second, first, third]
     assert second == "abcdefgh9" and all(len(id) == 9 and id.isalnum() for id in (first, third))
+
+
+KIMI = (
+    "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% for c in m.tool_calls or [] %}"
+    "<{{ c.id }}|{{ c.function.arguments | tojson }}>{% endfor %}{{ m.tool_call_id }}\n{% endfor %}"
+)
+
+
+def test_where_ids_stand_for_names_they_hold_the_name_and_a_number() -> None:
+    twice = [*called("", call(id="x"), call("clock", "{}", id="y")), says("assistant", "", tool_calls=[call(id="z")])]
+    text = rendered(KIMI, [*twice[:2], result("sunny", "x"), result("noon", "y"), twice[-1], result("rain", "z")])
+    assert '<functions.weather:0|{"city": "Rome"}><functions.clock:1|{}>' in text
+    assert "sunnyfunctions.weather:0" in text and "noonfunctions.clock:1" in text
+    assert "<functions.weather:2|" in text and "rainfunctions.weather:2" in text
+
+
+def test_results_without_an_id_get_those_of_the_calls_in_their_order() -> None:
+    messages = [*called("", call(id="x"), call("clock", "{}", id="y"))[:2], says("tool", "a"), result("b", "y")]
+    found, _ = apply_fallback(frozenset({FallbackChange.NAMED_IDS}), messages, None)
+    assert [message["tool_call_id"] for message in found[2:]] == ["functions.weather:0", "functions.clock:1"]
+    stray = [says("user", "ask"), result("a", "unknown")]
+    assert apply_fallback(frozenset({FallbackChange.NAMED_IDS}), stray, None) == (stray, None)
+
+
+def test_an_empty_answer_is_left_out_where_the_template_refuses_it() -> None:
+    source = (
+        "{% for m in messages %}{% if m.role == 'assistant' and not m.content %}{{ raise_exception('empty') }}"
+        "{% endif %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+    )
+    messages = [says("user", "one"), says("assistant", " "), says("assistant", ""), says("user", "two")]
+    assert rendered(source, messages) == "[user] one\n\ntwo\n"
+
+
+def test_calls_are_written_as_lfm2_does_where_its_template_leaves_them_out() -> None:
+    source = (
+        "{% if tools %}List of tools: {{ tools | tojson }}\n{% endif %}"
+        "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+    )
+    arguments = '{"city": "R\\"m", "days": 2, "wet": true, "at": ["x"]}'
+    text = rendered(source, called("Let me see.", call(arguments=arguments)))
+    written = 'weather(city="R\\"m", days=2, wet=True, at=[\'x\'])'
+    assert f"[assistant] <|tool_call_start|>[{written}]<|tool_call_end|>\n\nLet me see.\n[tool] sunny\n" in text
+    assert 'weather(arguments="?")' in rendered(source, called("", call(arguments="?")))
+    assert "tool_call_start" not in rendered(source.replace("List of tools", "Tools"), called())
+
+
+def test_the_default_template_tells_of_the_tools_that_the_other_one_refuses() -> None:
+    templates = Templates.of({"default": PLAIN, "tool_use": "{{ raise_exception('no description') }}"})
+    text = templates.render([says("user", "x")], [TOOL])
+    assert "of a {city}" in text and "[user] x" in text

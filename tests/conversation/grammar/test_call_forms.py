@@ -8,7 +8,7 @@ import pytest
 from llguidance import LLParserLimits
 
 from paceline.conversation.grammar import Grammars, GrammarSpec, Tool, calls_or_text_spec, compile
-from paceline.conversation.grammar.call_forms import closed, native_calls
+from paceline.conversation.grammar.call_forms import NamedSchema, closed, native_calls
 from paceline.conversation.parsing.formats import HARMONY, NONE, TOOL_PARSERS
 from paceline.conversation.tokenizer import Tokenizer
 from paceline.errors import InvalidRequest
@@ -45,6 +45,12 @@ def first_of(case: Format, *calls: tuple[str, dict[str, Any]]) -> str:
 WITH_TOKENS = {  # marks that are allowed where the vocabulary has them: it is not this one
     "llama3_json with tag": {"<|python_tag|>": 1},
     "json with marks": {"<|tool_call|>": 1, "<|/tool_call|>": 2},
+    "json of apriel": {"<tool_calls>": 1, "</tool_calls>": 2},
+    "json of minimax m1": {"<tool_calls>": 1, "</tool_calls>": 2},
+    "json of nemotron": {"<TOOLCALL>": 1, "</TOOLCALL>": 2},
+    "json of gigachat": {"<|function_call|>": 1},
+    "json of command r": {"<|START_ACTION|>": 1, "<|END_ACTION|>": 2},
+    "json of apertus": {"<|tools_prefix|>": 1, "<|tools_suffix|>": 2},
 }
 
 
@@ -54,6 +60,14 @@ def test_a_mark_is_allowed_where_the_vocabulary_has_it(name: str) -> None:
     assert all(f"<[{token}]>" in "".join(rules) for token in WITH_TOKENS[name].values())
     rules, _ = native_calls(FORMATS[name].tools, [], True, {})
     assert "<[" not in "".join(rules)
+
+
+def test_a_marked_object_has_the_keys_of_its_mark() -> None:
+    tools = [NamedSchema("get_time", {"type": "object"})]
+    rules, _ = native_calls("json", tools, False, WITH_TOKENS["json of command r"])
+    assert any('"\\"tool_name\\""' in rule and '"\\"parameters\\""' in rule for rule in rules)
+    rules, _ = native_calls("json", tools, False, WITH_TOKENS["json of apertus"])
+    assert any('"{"' in rule and '"\\"get_time\\""' in rule and "name" not in rule for rule in rules)
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("json list", *WITH_TOKENS)])

@@ -143,6 +143,10 @@ def _muse_spark(name: str, arguments: Mapping[str, Any]) -> str:
     return f'<atem:invoke name="{name}">{inside}</atem:invoke>'
 
 
+def _action(name: str, arguments: Mapping[str, Any]) -> str:
+    return f'{{"tool_call_id": "0", "tool_name": {dumps(name)}, "parameters": {dumps(arguments)}}}'
+
+
 FORMATS = {
     "hermes": Format("hermes", _hermes, "\n"),
     "qwen": Format("qwen", _hermes, "\n"),
@@ -171,6 +175,18 @@ FORMATS = {
     "json": Format("json", _object("arguments"), "\n", first=True),
     "json list": Format("json", _object("arguments"), ",\n", "[", "]", first=True),
     "json with marks": Format("json", _object("arguments"), ",", "<|tool_call|>[", "]<|/tool_call|>"),
+    "json of apriel": Format("json", _object("arguments"), ", ", "<tool_calls>[", "]</tool_calls>"),
+    "json of minimax m1": Format(
+        "json", _object("arguments"), "\n", "<tool_calls>\n", "\n</tool_calls>", reasoning="think"
+    ),
+    "json of nemotron": Format("json", _object("arguments"), ", ", "<TOOLCALL>[", "]</TOOLCALL>", reasoning="think"),
+    "json of gigachat": Format("json", lambda n, a: "<|function_call|>" + _object("arguments")(n, a), "\n"),
+    "json of command r": Format(
+        "json", _action, ",\n    ", "<|START_ACTION|>[\n    ", "\n]<|END_ACTION|>", reasoning="command"
+    ),
+    "json of apertus": Format(
+        "json", lambda n, a: f"{{{dumps(n)}: {dumps(a)}}}", ", ", "<|tools_prefix|>[", "]<|tools_suffix|>", "apertus"
+    ),
 }
 HELD = ("llama3_pythonic", "gemma", *LIBRARY_FORMATS)  # formats that do not stream
 THOUGHTS = {
@@ -178,6 +194,8 @@ THOUGHTS = {
     "mistral": "[THINK]{}[/THINK]",
     "gemma": "<|channel>thought\n{}\n<channel|>",
     "gpt_oss": "<|channel|>analysis<|message|>{}<|end|>",
+    "command": "<|START_THINKING|>{}<|END_THINKING|>",
+    "apertus": "<|inner_prefix|>{}<|inner_suffix|>",
 }
 
 

@@ -38,6 +38,11 @@ TEMPLATES = {
     '<function name="x"><param name="y"></param></function>': ("minicpm5", "none"),
     "<atem:function_calls><atem:invoke name=": ("muse_spark", "none"),
     "<|tool|>{{ tools }}<|/tool|> <|tool_call|>": ("json", "none"),
+    "within <tool_call></tool_call>, or <tool_calls>[{{ calls }}]</tool_calls>": ("json", "none"),
+    "<TOOLCALL>[{{ calls }}]</TOOLCALL> <think>": ("json", "think"),
+    "<|START_THINKING|><|END_THINKING|><|START_ACTION|>[{{ calls }}]<|END_ACTION|>": ("json", "command"),
+    "<|inner_prefix|><|tools_prefix|>[{{ calls }}]<|tools_suffix|>": ("json", "apertus"),
+    "<seed:think><seed:tool_call><function={{ name }}><parameter=x>": ("qwen3_coder", "seed"),
 }
 
 

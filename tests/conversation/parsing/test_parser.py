@@ -142,6 +142,20 @@ def test_an_answer_may_start_inside_reasoning() -> None:
     )
 
 
+@pytest.mark.parametrize("message", ["commentary json<|message|>", "commentary<|message|>", "analysis code<|message|>"])
+def test_a_call_of_gpt_oss_may_be_addressed_where_the_prompt_ends(message: str) -> None:
+    """Its template writes calls like this, and the prompt ends with the role."""
+    harmony = OutputFormat("gpt_oss", "gpt_oss")
+    text = f' to=functions.get_weather<|channel|>{message}{{"city": "Bonn"}}<|call|>'
+    assert named(merge(stream(text, harmony))) == [("get_weather", {"city": "Bonn"})]
+    behind = f"<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant{text}"
+    answer = merge(stream(behind, harmony))
+    assert (answer.reasoning, named(answer)) == ("Hm.", [("get_weather", {"city": "Bonn"})])
+    assert read(" to=Bonn by train", harmony).content == " to=Bonn by train"
+    unknown = ' to=functions.rm<|channel|>commentary json<|message|>{"city": "Bonn"}'
+    assert read(unknown, harmony).content == ' to=functions.rm{"city": "Bonn"}'
+
+
 @pytest.mark.parametrize("second", ["</think>", "\n</think>", "\n\n</think>"])
 def test_an_end_of_the_reasoning_that_is_written_twice_is_no_text(second: str) -> None:
     """A thinking budget forces the end mark; the model may then write its own."""
