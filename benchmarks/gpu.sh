@@ -10,7 +10,7 @@ set -u
 PYTHON=${PYTHON:-python3}
 FOLDER=${FOLDER:-/tmp/hybrid-4b} # the shape of Qwen3.5-4B with random weights: 9 GB
 PORT=${PORT:-8077}
-PARTS="steps served traffic long drafts rivals prefill layout beside json lookup prose kv"
+PARTS="steps graphs served traffic long drafts rivals prefill layout beside json lookup prose kv"
 
 bench() { "$PYTHON" -m benchmarks "$@"; }
 
@@ -19,6 +19,16 @@ part() {
     steps)
         bench steps qwen3.5-4b --rows 1,8,32,64
         bench steps qwen3.5-4b --rows 8,9,10,12,16 --shape-buckets off
+        ;;
+    graphs) # what MLX's own settings of CUDA graphs change
+        for setting in MLX_USE_CUDA_GRAPHS=1 MLX_USE_CUDA_GRAPHS=0 MLX_MAX_OPS_PER_BUFFER=400; do
+            export "$setting"
+            echo "$setting"
+            bench steps qwen3.5-4b --rows 1,8,32
+            bench prefill qwen3.5-4b --prompts 1x512,4x512
+            bench traffic qwen3.5-4b --streams 32 --seconds 8 --windows 2
+            unset "${setting%=*}"
+        done
         ;;
     served) served 32 ;;
     traffic) bench traffic qwen3.5-4b --streams 8,32 --speculation off,auto --seconds 15 ;;
