@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin
 
 import typer
-from typer.core import TyperGroup
 
 from paceline import __version__, logs, model_tables, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
-from paceline.command_line import SettingsCommand, commands
+from paceline.command_line import PlainGroup, SettingsCommand, commands
 from paceline.completion import Shell, script, words
 from paceline.errors import EngineFailed, PacelineError, SettingsError
 from paceline.models_cli import app as models
@@ -54,7 +53,7 @@ SETTINGS_HELP = (
 )
 
 
-class _Commands(TyperGroup):
+class _Commands(PlainGroup):
     """An error that we raised on purpose, or a wrong command line, is one line and an exit code: 3 for an engine that
     gave up, 70 for a rank that is gone, else 2."""
 
@@ -187,7 +186,7 @@ def _model_argument(several: bool) -> inspect.Parameter:
     description = Settings.model_fields["model"].description
     if several:
         description = f"{description} More than one: each in a process of its own, loaded when it is asked for."
-    info = typer.Argument(metavar="[MODEL]..." if several else "MODEL", help=description, show_default=False)
+    info = typer.Argument(metavar="MODEL", help=description, show_default=False)
     return _parameter("model", (list[str] if several else str) | None, info)
 
 
