@@ -469,3 +469,19 @@ def test_a_signal_while_the_commands_are_imported_ends_with_one_line(
     program = [sys.executable, "-c", INTERRUPTED, command, str(int(sig))]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", words)
+
+
+ASSEMBLED = """
+import signal, sys
+import typer.main
+from paceline.__main__ import main
+
+typer.main.get_command = lambda *_: signal.raise_signal(signal.SIGINT)
+sys.argv = ["paceline", "run"]
+main()
+"""
+
+
+def test_ctrl_c_while_the_commands_are_put_together_ends_with_one_line() -> None:
+    ended = subprocess.run([sys.executable, "-c", ASSEMBLED], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Aborted.\n")
