@@ -55,7 +55,7 @@ SETTINGS_HELP = (
 
 class _Commands(PlainGroup):
     """An error that we raised on purpose, or a wrong command line, is one line and an exit code: 3 for an engine that
-    gave up, 70 for a rank that is gone, else 2."""
+    gave up, 70 for a rank that is gone, else 2. Ctrl+C is 130."""
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
         with _in_one_line():
@@ -74,6 +74,8 @@ def _in_one_line() -> Iterator[None]:
         print(f"paceline: error: {error}", file=sys.stderr)
         code = LOST if isinstance(error, RankLost) else 3 if isinstance(error, EngineFailed) else 2
         raise typer.Exit(code) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(128 + signal.SIGINT) from None
     except USAGE_ERROR as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # its text is the help
             raise

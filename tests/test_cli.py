@@ -171,6 +171,15 @@ def test_run_answers_a_prompt_or_standard_input(started: list[Settings], monkeyp
     assert result.exit_code == 2 and "taken as MODEL" in result.stderr and "paceline run paceline-mini" in result.stderr
 
 
+def test_run_that_is_stopped_exits_with_130(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(self: object, text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(terminal.Chat, "once", stop)
+    result = invoke("run", "folder", "hello")
+    assert (result.exit_code, result.output) == (130, "")
+
+
 def test_doctor_exits_with_1_if_something_must_be_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     for level, code in (("ok", 0), ("warning", 0), ("problem", 1)):
         found = doctor.Finding(level, "disk", "is full", "delete something")  # type: ignore[arg-type]
