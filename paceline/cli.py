@@ -161,6 +161,8 @@ def with_settings(*panels: str, several: bool = False) -> Callable[[Callable[...
             values = {field: given.pop(field) for field in ("model", *flags)}
             named = given.pop("model_option")
             models = list(values["model"] or ()) if several else [model for model in [values["model"]] if model]
+            if named is not None and models and given.get("prompt", "") is None:  # run's only positional
+                given["prompt"], models = models[0], []
             if named is not None and models not in ([], [named]):
                 raise SettingsError(f"--model {named} and MODEL {models[0]} are both given; give one of them")
             models = models or ([] if named is None else [named])

@@ -163,8 +163,10 @@ def test_run_answers_a_prompt_or_standard_input(started: list[Settings], monkeyp
     monkeypatch.setattr(terminal.Chat, "once", lambda self, text: said.append(text))
     assert invoke("run", "folder", "Who are you?", "--max-tokens", "5").exit_code == 0
     assert CliRunner().invoke(cli.app, ["run", "folder"], input="from a file\n").exit_code == 0
-    assert said == ["Who are you?", "from a file\n"]
-    assert [settings.model for settings in started] == ["folder", "folder"]
+    assert invoke("run", "--model", "folder", "Who are you?").exit_code == 0
+    assert invoke("run", "folder", "--model", "folder", "Who?").exit_code == 0
+    assert said == ["Who are you?", "from a file\n", "Who are you?", "Who?"]
+    assert [settings.model for settings in started] == ["folder"] * 4
     result = CliRunner().invoke(cli.app, ["run", "folder"], input=" ")
     assert result.exit_code == 2 and "there is nothing to answer" in result.stderr
     result = invoke("run", "Who are you?")
