@@ -21,7 +21,10 @@ def main() -> None:
 
     if not serves:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    run()
+    try:
+        run()
+    except KeyboardInterrupt:  # while the commands were put together: inside a command it is handled
+        leave()
 
 
 if __name__ == "__main__":

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args, get_origin
 
 import typer
-from typer.core import TyperGroup
 
 from paceline import __version__, logs, model_tables, preflight
 from paceline.bench.cli import app as bench
 from paceline.cache_cli import app as cache
-from paceline.command_line import SettingsCommand, commands
+from paceline.command_line import PlainGroup, SettingsCommand, commands
 from paceline.completion import Shell, script, words
 from paceline.errors import EngineFailed, PacelineError, SettingsError
 from paceline.models_cli import app as models
@@ -54,9 +53,9 @@ SETTINGS_HELP = (
 )
 
 
-class _Commands(TyperGroup):
+class _Commands(PlainGroup):
     """An error that we raised on purpose, or a wrong command line, is one line and an exit code: 3 for an engine that
-    gave up, 70 for a rank that is gone, else 2."""
+    gave up, 70 for a rank that is gone, else 2. Ctrl+C is 130."""
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
         with _in_one_line():
@@ -75,6 +74,8 @@ def _in_one_line() -> Iterator[None]:
         print(f"paceline: error: {error}", file=sys.stderr)
         code = LOST if isinstance(error, RankLost) else 3 if isinstance(error, EngineFailed) else 2
         raise typer.Exit(code) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(128 + signal.SIGINT) from None
     except USAGE_ERROR as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # its text is the help
             raise
@@ -160,6 +161,8 @@ def with_settings(*panels: str, several: bool = False) -> Callable[[Callable[...
             values = {field: given.pop(field) for field in ("model", *flags)}
             named = given.pop("model_option")
             models = list(values["model"] or ()) if several else [model for model in [values["model"]] if model]
+            if named is not None and models and given.get("prompt", "") is None:  # run's only positional
+                given["prompt"], models = models[0], []
             if named is not None and models not in ([], [named]):
                 raise SettingsError(f"--model {named} and MODEL {models[0]} are both given; give one of them")
             models = models or ([] if named is None else [named])
@@ -187,7 +190,7 @@ def _model_argument(several: bool) -> inspect.Parameter:
     description = Settings.model_fields["model"].description
     if several:
         description = f"{description} More than one: each in a process of its own, loaded when it is asked for."
-    info = typer.Argument(metavar="[MODEL]..." if several else "MODEL", help=description, show_default=False)
+    info = typer.Argument(metavar="MODEL", help=description, show_default=False)
     return _parameter("model", (list[str] if several else str) | None, info)
 
 

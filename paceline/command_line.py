@@ -6,21 +6,47 @@ from __future__ import annotations
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 BARE = {"--specprefill": "auto"}  # vllm-mlx's switch; here it has a mode
 SEVERAL = ("--served-model-name",)  # vLLM takes more than one after the flag
 
 
+class PlainCommand(TyperCommand):
+    """A command whose help shows no `<bool>` after a switch."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_bool(super().get_params(ctx))
+
+
+class PlainGroup(TyperGroup):
+    """A group whose help shows no `<bool>` after a switch."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_bool(super().get_params(ctx))
+
+
+class Commands(typer.Typer):
+    def command(self, *arguments: Any, **more: Any) -> Any:
+        return super().command(*arguments, **{"cls": PlainCommand, **more})
+
+
+def without_bool(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
 def commands(**more: Any) -> typer.Typer:
     """A group of commands."""
-    return typer.Typer(
+    return Commands(
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        **more,
+        **{"cls": PlainGroup, **more},
     )
 
 
@@ -32,8 +58,13 @@ def size_text(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-class SettingsCommand(TyperCommand):
+class SettingsCommand(PlainCommand):
     """A command that takes settings."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from paceline import command_help
+
+        command_help.show(self, ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, rewritten(args))

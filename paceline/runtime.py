@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from paceline import platform
+from paceline import memory_advice, platform
 from paceline.cache.radix import PrefixKey
 from paceline.conversation.grammar import Compiled, Grammars, GrammarSpec
 from paceline.conversation.parsing.formats import choose_format, opens_reasoning
@@ -77,10 +77,13 @@ class Runtime:
         self.startup = Startup(settings, progress, wanted, self.dispatcher.flush, ranks, phases)
         self.engine = EngineThread(self.startup.build)
         self.settings = settings
+        memory_advice.warn_of_limit(settings, memory_advice.machine_memory())
         if ranks is not None:
             ranks.watch(self.engine.abandon)
         try:
             self.engine.start()
+            if (prefix := self.engine.core.prefix) is not None:
+                memory_advice.warn_of_prefixes(settings, prefix.cache.limit())
             self._prepare()
             phases.done("requests")
             log.info("the engine started in %s", phases.line())

@@ -52,9 +52,11 @@ class Chat:
                 runner.run(self.answer(line))
 
     def once(self, text: str) -> None:
-        """Answer one prompt. Raises RequestFailed where there is no answer."""
+        """Answer one prompt; only the answer goes to standard output. Raises RequestFailed where there is no answer,
+        and KeyboardInterrupt where it was stopped."""
         with self._started() as runner:
-            runner.run(self.answer(text))
+            if not runner.run(self.answer(text, _write_aside)):
+                raise KeyboardInterrupt
             if not self.messages or self.messages[-1]["role"] != "assistant":
                 raise RequestFailed("there is no answer")
 
@@ -88,14 +90,16 @@ class Chat:
             elif line:
                 return line
 
-    async def answer(self, text: str) -> None:
-        """Stream one answer and remember it. Ctrl-C cancels this coroutine; the text so far stays."""
+    async def answer(self, text: str, aside: Callable[[str], object] | None = None) -> bool:
+        """Stream one answer and remember it. Ctrl-C cancels this coroutine; the text so far stays, and this returns
+        False. `aside` writes what is no part of the answer."""
         self.messages.append({"role": "user", "content": text})
         request_id = RequestId(f"chat-{uuid.uuid4().hex}")
         sampling = self.service.sampling(**self.sampling)
         request = ChatRequest(messages=tuple(self.messages), sampling=sampling, request_id=request_id)
         pieces: list[str] = []
         failure: str | None = None
+        stopped = False
         try:
             async for delta in self.service.stream_chat(request):
                 pieces.append(delta.text)
@@ -103,17 +107,25 @@ class Chat:
                 failure = failure or delta.error
         except asyncio.CancelledError:
             self.service.abort(request_id)
-            self.write(" [stopped]")
+            stopped = True
         except PacelineError as error:
             failure = str(error)
-        self.write("\n")
+        self.write(" [stopped]\n" if stopped and aside is None else "\n")
+        if stopped and aside is not None:
+            aside("[stopped]\n")
         if failure is None:
             self.messages.append({"role": "assistant", "content": "".join(pieces)})
         else:
             self.messages.pop()  # as if it had not been asked: the next line may do better
-            self.write(f"[failed: {failure}]\n")
+            (aside or self.write)(f"[failed: {failure}]\n")
+        return not stopped
 
 
 def _write_at_once(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def _write_aside(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

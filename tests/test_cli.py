@@ -163,12 +163,23 @@ def test_run_answers_a_prompt_or_standard_input(started: list[Settings], monkeyp
     monkeypatch.setattr(terminal.Chat, "once", lambda self, text: said.append(text))
     assert invoke("run", "folder", "Who are you?", "--max-tokens", "5").exit_code == 0
     assert CliRunner().invoke(cli.app, ["run", "folder"], input="from a file\n").exit_code == 0
-    assert said == ["Who are you?", "from a file\n"]
-    assert [settings.model for settings in started] == ["folder", "folder"]
+    assert invoke("run", "--model", "folder", "Who are you?").exit_code == 0
+    assert invoke("run", "folder", "--model", "folder", "Who?").exit_code == 0
+    assert said == ["Who are you?", "from a file\n", "Who are you?", "Who?"]
+    assert [settings.model for settings in started] == ["folder"] * 4
     result = CliRunner().invoke(cli.app, ["run", "folder"], input=" ")
     assert result.exit_code == 2 and "there is nothing to answer" in result.stderr
     result = invoke("run", "Who are you?")
     assert result.exit_code == 2 and "taken as MODEL" in result.stderr and "paceline run paceline-mini" in result.stderr
+
+
+def test_run_that_is_stopped_exits_with_130(started: list[Settings], monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(self: object, text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(terminal.Chat, "once", stop)
+    result = invoke("run", "folder", "hello")
+    assert (result.exit_code, result.output) == (130, "")
 
 
 def test_doctor_exits_with_1_if_something_must_be_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,3 +480,19 @@ def test_a_signal_while_the_commands_are_imported_ends_with_one_line(
     program = [sys.executable, "-c", INTERRUPTED, command, str(int(sig))]
     ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", words)
+
+
+ASSEMBLED = """
+import signal, sys
+import typer.main
+from paceline.__main__ import main
+
+typer.main.get_command = lambda *_: signal.raise_signal(signal.SIGINT)
+sys.argv = ["paceline", "run"]
+main()
+"""
+
+
+def test_ctrl_c_while_the_commands_are_put_together_ends_with_one_line() -> None:
+    ended = subprocess.run([sys.executable, "-c", ASSEMBLED], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Aborted.\n")

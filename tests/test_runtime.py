@@ -133,3 +133,10 @@ def test_a_prompt_without_tokens_is_refused(field: str, words: str) -> None:
     with pytest.raises(InvalidRequest, match=f"^{words}$") as caught:
         Runtime._check_prompt(runtime, Prompt(()), field)
     assert caught.value.field == field
+
+
+async def test_limits_that_cannot_be_kept_are_warned_of(llama: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = Settings(model=str(llama), memory_limit_gb=999_999, cache_memory_gb=999_999)
+    async with Service(settings):
+        assert "--memory-limit-gb 999999 is above this machine's memory" in caplog.text
+        assert "--cache-memory-gb 999999 is more than the memory that is left" in caplog.text

@@ -161,3 +161,16 @@ def test_one_question_without_an_answer_is_an_error_and_the_service_ends() -> No
     with pytest.raises(LoadError, match="no chat template"):
         once(service)
     assert service.log == ["start", "stop"] * 2
+
+
+def test_one_answer_that_is_stopped_says_so_on_standard_error_only(capsys: pytest.CaptureFixture[str]) -> None:
+    service = FakeService()
+    service.on_delta = lambda: signal.raise_signal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            terminal.Chat(cast(Service, service)).once("hello")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr() == ("saw 1\n", "[stopped]\n")
+    assert service.aborted == [service.requests[0].request_id] and service.log == ["start", "stop"]

@@ -138,5 +138,8 @@ def run(pool: Pool, settings: Settings) -> None:
 def announce(pool: Pool, settings: Settings) -> None:
     names = [entry.name for entry in pool.catalog.entries()]
     server.announce(settings, FrontBackend.of(pool))
+    if settings.log_format == "json":
+        logger.info("models, loaded when they are asked for: %s", ", ".join(names), extra={FIELDS: {"models": names}})
+        return
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"\nModels, loaded when they are asked for: {', '.join(names)}", markup=False)

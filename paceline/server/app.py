@@ -18,6 +18,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from paceline import __version__
 from paceline.errors import EngineFailed
+from paceline.logs import FIELDS
 from paceline.preflight import listen
 from paceline.server import loads, not_implemented, status, status_stream
 from paceline.server.anthropic import messages
@@ -275,10 +276,13 @@ def configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 def announce(settings: Settings, backend: Backend) -> None:
-    """Say where the server is, and a command that speaks to it."""
+    """Say where the server is, and a command that speaks to it; with a JSON log, only the first, as a line of it."""
     address = f"http://{_reachable(settings.host)}:{settings.port}"
-    console = Console(highlight=False, soft_wrap=True)
     name = settings.served_name or backend.model_name
+    if settings.log_format == "json":
+        logger.info("%s is served at %s", name, address, extra={FIELDS: {"model": name, "url": address}})
+        return
+    console = Console(highlight=False, soft_wrap=True)
     console.print(f"\n{name} is served at {address} (Ctrl+C stops it). Try:\n", markup=False)
     message = '{"role": "user", "content": "Hello! Who are you?"}'
     path, body = "chat/completions", f'{{"messages": [{message}], "max_tokens": 100}}'

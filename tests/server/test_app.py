@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 import re
 import shlex
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 import paceline.server
 from paceline.errors import LoadError, PacelineError
+from paceline.logs import JsonFormatter
 from paceline.preflight import listen
 from paceline.server.app import announce, create_app, run
 from paceline.server.http.drain import DrainingServer
@@ -39,6 +41,17 @@ def test_the_announcement_has_an_address_that_works_and_a_command(
     assert "http://127.0.0.1:8123/v1/chat/completions" in command
     body = json.loads(shlex.split(command)[-1])
     assert body["messages"] == [{"role": "user", "content": "Hello! Who are you?"}]  # "Hello!" alone is answered "Hi"
+
+
+def test_with_a_json_log_the_announcement_is_a_line_of_it(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        announce(Settings(port=8123, served_model_name="pretty", log_format="json"), FakeService())
+    assert capsys.readouterr().out == ""
+    line = json.loads(JsonFormatter().format(caplog.records[-1]))
+    assert (line["model"], line["url"]) == ("pretty", "http://127.0.0.1:8123")
+    assert line["message"] == "pretty is served at http://127.0.0.1:8123"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,13 @@ LONGEST_METHOD = 20  # characters of it that are quoted
 REFUSED_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 CLIENT_CLOSED_REQUEST = 499  # nginx's number: the client went away, or the request was cancelled
-KINDS = {429: "rate_limit_error", 500: "server_error", 503: "service_unavailable", 504: "timeout_error"}
+KINDS = {
+    429: "rate_limit_error",
+    500: "server_error",
+    503: "service_unavailable",
+    504: "timeout_error",
+    507: "server_error",
+}
 
 logger = logging.getLogger("paceline.server")
 
@@ -88,6 +94,22 @@ class Conflict(InvalidRequest):
     code = "conflict"
 
 
+class NotStored(PacelineError):
+    """The disk did not take what was to be kept. `reason` names no path."""
+
+    code: str | None = None
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The server cannot store this: {reason}.")
+
+
+class DiskFull(NotStored):
+    code = "disk_full"
+
+    def __init__(self) -> None:
+        super().__init__("its disk is full")
+
+
 class Unauthorized(InvalidRequest):
     code = "invalid_api_key"
 
@@ -130,6 +152,7 @@ STATUSES: Mapping[type[Exception], int] = {
     DeadlineExceeded: 504,
     EngineUnavailable: 503,
     Refused: 503,
+    DiskFull: 507,
 }
 
 
@@ -148,6 +171,8 @@ def error_object(error: Exception) -> dict[str, Any]:
         message, param, code = str(error), error.field, error.code
     elif isinstance(error, Refused):
         message, code = str(error), error.cause
+    elif isinstance(error, NotStored):
+        message, code = str(error), error.code
     elif isinstance(error, Cancelled):
         message, code = str(error), "request_cancelled"
     elif isinstance(error, PacelineError):
@@ -237,7 +262,7 @@ def install(app: FastAPI) -> None:
     """Give the app one answer for each kind of error."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        if status_of(error) == 500:
+        if status_of(error) in (500, 507):  # what the operator must see to
             logger.error("%s %s failed: %s", request.method, request.url.path, error)
         unrouted = isinstance(error, HTTPException) and error.status_code in (404, 405)
         # Made once. On the loop that would hold up every stream.

@@ -21,7 +21,7 @@ from paceline.server.http.openapi import TEXT, Answers, body_schema, object_of, 
 from paceline.server.openai.batches.internal import InternalCalls
 from paceline.server.openai.batches.job import ENDPOINTS, Job
 from paceline.server.openai.batches.runner import Batches
-from paceline.server.openai.batches.store import FileStore
+from paceline.server.openai.batches.store import FileStore, storing
 from paceline.server.openai.responses.store import page
 from paceline.server.state import AppState
 
@@ -121,11 +121,12 @@ def routes(state: AppState) -> APIRouter:
 def _add_files(router: APIRouter, files: FileStore, batches: Batches) -> None:
     @router.post("/v1/files", openapi_extra=UPLOAD, responses=returns(FileObject))
     async def upload_file(request: Request) -> Response:
-        form = await _form(request)
-        try:
-            stored = await _uploaded(form, files)
-        finally:
-            await form.close()
+        with storing():
+            form = await _form(request)
+            try:
+                stored = await _uploaded(form, files)
+            finally:
+                await form.close()
         return JSONResponse(stored.described())
 
     @router.get("/v1/files", responses=returns(FileList))
@@ -152,7 +153,8 @@ def _add_files(router: APIRouter, files: FileStore, batches: Batches) -> None:
         file = files.find(file_id, current().owner)
         if batches.uses(file.id):
             raise InvalidRequest(f"The file {file.id} is the input of a batch that runs: cancel the batch first.")
-        await asyncio.to_thread(files.delete, file.id)
+        with storing():
+            await asyncio.to_thread(files.delete, file.id)
         return JSONResponse({"id": file.id, "object": "file", "deleted": True})
 
 
@@ -179,7 +181,8 @@ def _add_batches(state: AppState, router: APIRouter, files: FileStore, batches: 
                 code="too_many_batches",
             )
         job = Job(current().owner, body.endpoint, body.input_file_id, body.metadata)
-        await batches.add(job)
+        with storing():
+            await batches.add(job)
         return JSONResponse(job.described())
 
     @router.get("/v1/batches", responses=returns(BatchList))
@@ -196,7 +199,8 @@ def _add_batches(state: AppState, router: APIRouter, files: FileStore, batches: 
         job = find(batch_id)
         if job.ended and job.status != "cancelled":
             raise InvalidRequest(f"The batch {batch_id} is {job.status}: nothing is left to cancel.")
-        await batches.cancel(job)
+        with storing():
+            await batches.cancel(job)
         return JSONResponse(job.described())
 
 

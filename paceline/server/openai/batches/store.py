@@ -6,13 +6,14 @@ whole, and is removed at the next start. Every call blocks its thread.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -20,7 +21,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import ConfigDict, TypeAdapter
 
 from paceline.errors import InvalidRequest
-from paceline.server.http.errors import NotFound
+from paceline.server.http.errors import DiskFull, NotFound, NotStored
 
 T = TypeVar("T")
 DAY = 86400
@@ -105,7 +106,8 @@ class FileStore:
                     written.write(piece)
             return self.adopt(part, owner, filename, purpose, id=id, seconds=seconds)
         except OSError:
-            part.unlink(missing_ok=True)
+            for left in (part, self.folder / f"{id}.json"):
+                left.unlink(missing_ok=True)
             raise
 
     def adopt(
@@ -156,8 +158,24 @@ class FileStore:
 def write_json(path: Path, value: Any) -> None:
     """Whole or not at all."""
     part = path.with_suffix(f".{uuid.uuid4().hex}.tmp")
-    part.write_text(json.dumps(value), encoding="utf-8")
-    os.replace(part, path)
+    try:
+        part.write_text(json.dumps(value), encoding="utf-8")
+        os.replace(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """What the disk does not take is an error that a client can read."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull from None
+        reason = (error.strerror or type(error).__name__).lower()  # its whole text would tell a path
+        raise NotStored(reason) from None
 
 
 def load_described(folder: Path, pattern: str, kind: type[T]) -> dict[str, T]:

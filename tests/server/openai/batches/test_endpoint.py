@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 from paceline.errors import SettingsError
 from paceline.server.app import create_app
 from paceline.server.openai.batches import endpoint as module
+from paceline.server.openai.batches.store import FileStore
 from paceline.settings import Settings
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.openai.batches.harness import asking, results, serving, start, wait
@@ -41,6 +43,21 @@ def test_what_no_batch_needs_is_refused(sdk: openai.OpenAI) -> None:
     fields = {"purpose": "batch", "expires_after[anchor]": "created_at", "expires_after[seconds]": "9"}
     refused = httpx.post(f"{address}files", data=fields, files={"file": ("a", b"x")})
     assert refused.json()["error"]["param"] == "expires_after"
+
+
+def test_an_upload_to_a_full_disk_is_a_507_and_one_line_of_the_log(
+    sdk: openai.OpenAI, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*arguments: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(FileStore, "put", refuse)
+    files, line = {"file": ("in.jsonl", b"one")}, "The server cannot store this: its disk is full."
+    answer = httpx.post(f"{sdk.base_url}files", data={"purpose": "batch"}, files=files)
+    assert answer.status_code == 507
+    assert answer.json()["error"] == {"message": line, "type": "server_error", "param": None, "code": "disk_full"}
+    [record] = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert record.getMessage() == f"POST /v1/files failed: {line}" and record.exc_info is None
 
 
 def test_a_batch_has_an_output_file_and_an_error_file(sdk: openai.OpenAI, worker: FakeService) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.server.openai.batches.store import DAY, FileNotStored, FileStore, StorageFull
+from paceline.server.http.errors import DiskFull, NotStored, status_of
+from paceline.server.openai.batches.store import DAY, FileNotStored, FileStore, StorageFull, storing
 
 
 class Clock:
@@ -112,3 +113,35 @@ def test_half_a_file_is_removed_when_the_rest_cannot_be_written(tmp_path: Path) 
     with pytest.raises(OSError, match="No space left"):
         store.put(None, "in.jsonl", "batch", pieces())
     assert list(tmp_path.iterdir()) == [] and store.used_bytes == 0
+
+
+@pytest.mark.parametrize("written", ["description", "content"])
+def test_nothing_is_left_of_a_file_whose_description_or_content_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    def replace(source: Path, target: Path) -> None:
+        if (target.suffix == ".json") == (written == "description"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        Path(source).rename(target)
+
+    store = opened(tmp_path)
+    monkeypatch.setattr("os.replace", replace)
+    with pytest.raises(OSError, match="No space left"):
+        put(store)
+    assert list(tmp_path.iterdir()) == [] and store.of(None) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "status", "line"),
+    [
+        (errno.ENOSPC, DiskFull, 507, "The server cannot store this: its disk is full."),
+        (errno.EDQUOT, DiskFull, 507, "The server cannot store this: its disk is full."),
+        (errno.EIO, NotStored, 500, "The server cannot store this: input/output error."),
+    ],
+)
+def test_what_the_disk_does_not_take_is_one_line_without_a_path(
+    number: int, kind: type[NotStored], status: int, line: str
+) -> None:
+    with pytest.raises(NotStored) as raised, storing():
+        raise OSError(number, "Input/output error", "/secret/path")
+    assert type(raised.value) is kind and status_of(raised.value) == status and str(raised.value) == line
