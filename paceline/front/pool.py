@@ -344,7 +344,7 @@ class Pool:
         if loaded and time.monotonic() - slot.loaded_at > STABLE_SECONDS:
             slot.failures = 0
         slot.failures += 1
-        slot.crashes += loaded
+        slot.crashes += loaded or worker.failure is None  # or it said why it cannot be loaded
         first = 0.0 if loaded else LOAD_BACKOFF
         wait = min(first if slot.failures == 1 else max(first, 1.0) * 2 ** (slot.failures - 2), MAX_BACKOFF)
         slot.retry_at = time.monotonic() + wait

@@ -8,7 +8,9 @@ the connection to the process, which ends the work.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -27,11 +29,12 @@ from paceline.server.http.behind_front import HEADERS, identity_headers
 from paceline.server.http.body import read_object
 from paceline.server.http.errors import Cancelled, NotFound, dialect_of
 from paceline.server.http.identity import current
-from paceline.server.http.response import encode_json, unless_disconnected
+from paceline.server.http.response import encode_json, named_events, unless_disconnected
+from paceline.server.openai.envelope import DONE
 
 MAX_NAMES = 32  # models that an error lists
 LONGEST_NAME = 200  # characters of a name that are quoted
-NAMED_EVENTS = ("/v1/messages", "/v1/responses")  # streams whose events have names
+RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
 
 # Of one connection, not of the request; and what was meant for the front.
 HOP = frozenset(
@@ -181,26 +184,66 @@ async def _pass_on(incoming: Incoming, name: str, path: str, send: Send) -> None
     headers = [header for header in incoming.headers if header[0] not in HOP_BACK]
     kind = dict(headers).get(b"content-type", b"")
     await send({"type": "http.response.start", "status": incoming.status, "headers": headers})
+    told = ResponseEvents() if path.startswith(RESPONSES) else None
     try:
         async for piece in incoming.body():
+            if told is not None:
+                told.add(piece)
             await send({"type": "http.response.body", "body": piece, "more_body": True})
     except Broken:
         error = EngineUnavailable(gone(name, None))
         logger.warning("%s", error)
-        if (event := _error_event(error, kind, path)) is None:
+        if (event := _error_event(error, kind, path, told)) is None:
             return  # uvicorn cuts the connection: nothing else says that an answer is not whole
         await send({"type": "http.response.body", "body": event, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 
-def _error_event(error: Exception, kind: bytes, path: str) -> bytes | None:
+class ResponseEvents:
+    """What must be known of a stream of /v1/responses to end it: its response as it began, and the last number."""
+
+    def __init__(self) -> None:
+        self.response: dict[str, Any] | None = None
+        self.number = -1
+        self._rest = b""
+
+    def add(self, piece: bytes) -> None:
+        *events, self._rest = (self._rest + piece).split(b"\n\n")
+        for event in events:
+            data = event.partition(b"data: ")[2]
+            if self.response is None:
+                with suppress(ValueError, AttributeError):
+                    self.response = json.loads(data).get("response")
+            if number := NUMBER.search(data):
+                self.number = int(number[1])
+
+    def failed(self, error: Exception) -> bytes | None:
+        """None: it had not begun."""
+        if self.response is None:
+            return None
+        response = {
+            **self.response,
+            "status": "failed",
+            "error": {"code": "server_error", "message": str(error)},
+        }
+        return named_events([{"type": "response.failed", "sequence_number": self.number + 1, "response": response}])
+
+
+NUMBER = re.compile(rb'"sequence_number":\s*(\d+)')
+
+
+def _error_event(error: Exception, kind: bytes, path: str, told: ResponseEvents | None) -> bytes | None:
     """The end of a stream that broke, as its API writes it; None: it is no stream."""
     body = encode_json(dialect_of(path).error_body(error))
     if kind.startswith(b"application/x-ndjson"):
         return f"{body}\n".encode()
-    if kind.startswith(b"text/event-stream"):
-        return f"event: error\ndata: {body}\n\n".encode() if path in NAMED_EVENTS else f"data: {body}\n\n".encode()
-    return None
+    if not kind.startswith(b"text/event-stream"):
+        return None
+    if told is not None and (failed := told.failed(error)) is not None:
+        return failed
+    if told is not None or path.startswith(MESSAGES):
+        return f"event: error\ndata: {body}\n\n".encode()
+    return f"data: {body}\n\n".encode() + DONE
 
 
 def gone(name: str, failure: str | None) -> str:

@@ -99,12 +99,19 @@ def test_a_client_that_goes_away_ends_the_work_in_the_process(served: Front) -> 
 
 def test_a_process_that_dies_in_a_stream_ends_it_with_an_error_in_its_dialect(served: Front) -> None:
     found = served.chat("b", "!die", stream=True)
-    last = [part for part in found.text.split("\n\n") if part][-1]
+    *_, last, done = [part for part in found.text.split("\n\n") if part]
     assert "ended before its answer did" in json.loads(last.removeprefix("data: "))["error"]["message"]
+    assert done == "data: [DONE]"
     served.until_state("b", "failed")
     body = {"model": "b", "messages": user("!die"), "max_tokens": 9, "stream": True}
     text = served.http.post("/v1/messages", json=body).text
     assert text.rpartition("event: error\n")[2].startswith("data: {")
+    text = served.http.post("/v1/responses", json={"model": "a", "input": "!die", "stream": True}).text
+    events = [json.loads(part.partition("data: ")[2]) for part in text.split("\n\n") if part]
+    assert events[-1]["type"] == "response.failed"
+    assert "ended before its answer did" in events[-1]["response"]["error"]["message"]
+    assert events[-1]["response"]["id"] == events[0]["response"]["id"]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
 
 
 @pytest.mark.parametrize(

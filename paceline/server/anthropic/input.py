@@ -89,6 +89,8 @@ class _Reader:
                     images += [label, part]
                     part = label
                 parts.append(part)
+        if not isinstance(block.get("is_error"), bool | None):
+            raise InvalidRequest.at(f"{place}.is_error", "must be true or false.")
         if block.get("is_error"):
             first = parts[0].part["text"] if parts else ""
             parts[:1] = [_Part(_text_part(ERROR + first), place)]

@@ -144,6 +144,10 @@ def format_grammar(given: Any, field: str, inside: str = "") -> GrammarSpec | No
             place = f"{field}.{inside}" if inside else field
             if not isinstance(described, Mapping) or not isinstance(described.get("schema"), Mapping | bool):
                 raise InvalidRequest(f"{place}.schema must be a JSON schema.", field=field)
+            if not isinstance(described.get("strict"), bool | None):
+                raise InvalidRequest(f"{place}.strict must be true or false.", field=field)
+            if not isinstance(described.get("name"), str | None):
+                raise InvalidRequest(f"{place}.name must be text.", field=field)
             return GrammarSpec.json_schema(described["schema"], field=f"{place}.schema")
         case _:
             raise InvalidRequest(
@@ -244,8 +248,10 @@ def verbosity_options(state: AppState, verbosity: str | None, field: str) -> dic
 def excludes_reasoning(fields: Mapping[str, Any]) -> bool:
     """vLLM's `include_reasoning: false`, OpenRouter's `reasoning.exclude`."""
     reasoning = fields.get("reasoning")
-    excluded = isinstance(reasoning, Mapping) and reasoning.get("exclude") is True
-    return excluded or fields.get("include_reasoning") is False
+    excluded = reasoning.get("exclude") if isinstance(reasoning, Mapping) else None
+    if not isinstance(excluded, bool | None):
+        raise InvalidRequest.at("reasoning.exclude", "must be true or false.")
+    return excluded is True or fields.get("include_reasoning") is False
 
 
 def with_budget(sampling: Sampling, fields: Mapping[str, Any]) -> Sampling:

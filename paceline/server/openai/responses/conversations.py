@@ -19,7 +19,7 @@ from paceline.server.http.errors import NotFound
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import body_schema, returns
 from paceline.server.openai.objects import ItemList
-from paceline.server.openai.responses.input import input_items, new_id
+from paceline.server.openai.responses.input import input_items, new_id, with_unique_ids
 from paceline.server.openai.responses.store import AskedPage, Item, Segment, page
 from paceline.server.state import AppState
 
@@ -142,12 +142,14 @@ def add_routes(
     def find(id: str) -> ConversationItems:
         return conversations.find(id, current().owner)
 
-    def read_items(given: Sequence[Any] | None) -> Segment:
+    def read_items(given: Sequence[Any] | None, inside: Sequence[Item] = ()) -> Segment:
+        """`inside`: the items that the conversation has already."""
         owner = current().owner
         if given is not None and len(given) > MAX_ITEMS:
             raise InvalidRequest.at("items", f"has {len(given)} items; at most {MAX_ITEMS} are taken at once.")
         try:
-            return Segment(input_items(list(given or ()), partial(find_item, owner=owner)), owner)
+            items = input_items(list(given or ()), partial(find_item, owner=owner))
+            return Segment(with_unique_ids(items, inside), owner)
         except InvalidRequest as error:  # the same items have another name in a response
             field = (error.field or "").replace("input", "items", 1)
             raise InvalidRequest(str(error).replace("input", "items", 1), field=field, code=error.code) from None
@@ -196,7 +198,7 @@ def add_routes(
         found = find(conversation_id)
         if not body.items:
             raise InvalidRequest.at("items", "must have at least one item.")
-        more = read_items(body.items)
+        more = read_items(body.items, found.items)
         conversations.add(found, more)
         return JSONResponse(page(list(more.items), len(more.items), None))
 

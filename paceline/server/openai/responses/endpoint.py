@@ -27,7 +27,14 @@ from paceline.server.openai.objects import DeletedResponse, ItemList, ResponseIn
 from paceline.server.openai.responses import schema
 from paceline.server.openai.responses.background import Background
 from paceline.server.openai.responses.conversations import ConversationItems, Conversations, add_routes
-from paceline.server.openai.responses.input import Conversation, conversation, input_items, new_id, shortened
+from paceline.server.openai.responses.input import (
+    Conversation,
+    conversation,
+    input_items,
+    new_id,
+    shortened,
+    with_unique_ids,
+)
 from paceline.server.openai.responses.output import Event, Output, failed, failure_code
 from paceline.server.openai.responses.schema import UNSUPPORTED_IN_RESPONSES, ResponsesBody
 from paceline.server.openai.responses.store import AskedPage, Item, NotStored, ResponseStore, Segment, StoredResponse
@@ -37,6 +44,7 @@ from paceline.server.state import AppState
 from paceline.types import RequestId
 
 AFTER_TRUNCATION = 7 / 8  # of the context: what a conversation may fill that was too long for it
+LEAVING_POLL_SECONDS = 0.01
 
 logger = logging.getLogger("paceline.server")
 
@@ -88,6 +96,11 @@ class ResponsesApi:
                 raise NotStored(body.previous_response_id, "previous_response_id", "previous_response_not_found")
         return ResponseRun(self, body, fields, previous, talk)
 
+    async def left(self, response_id: str | None) -> None:
+        """A response that was cancelled leaves a moment later. Then it can be gone on from."""
+        while response_id is not None and (run := self.find_running(response_id)) is not None and run.cancelled:
+            await asyncio.sleep(LEAVING_POLL_SECONDS)
+
     def find(self, response_id: str) -> ResponseRun | StoredResponse:
         """What this client may ask for: it is stored, or will be when it has run."""
         running = self.find_running(response_id)
@@ -110,6 +123,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
     )
     async def create_response(request: Request) -> Response:
         body, fields = await api.read(request, can_wait=True)
+        await api.left(body.previous_response_id)
         if body.stream and not body.background:
             # The events tell their own errors, and the last of them is the end.
             events = state.once_ready(lambda: api.run(body, fields).events())
@@ -205,11 +219,13 @@ class ResponseRun:
         state = api.state
         self.tools: Tools = tools_of(body.tools, body.tool_choice, body.parallel_tool_calls)
         api.log_skipped_tools(self.tools.skipped_types)
-        self.given = Segment(input_items(body.input, partial(api.store.item, owner=self.owner)), self.owner)
+        before = [item for segment in self.history for item in segment.items]
+        given = input_items(body.input, partial(api.store.item, owner=self.owner))
+        self.given = Segment(with_unique_ids(given, before), self.owner)
         thoughts = body.reasoning or schema.ReasoningField()
         self.conversation = conversation(
             body.instructions,
-            [item for segment in self.history for item in segment.items],
+            before,
             self.given.items,
             forget=thoughts.context == "current_turn",
         )
@@ -256,7 +272,9 @@ class ResponseRun:
         """The tokens of the prompt that this request would make."""
         try:
             render = self.api.state.backend.render
-            return len(render(self.conversation.messages, self.tools.box.offered, **self.request.template_options))
+            count = len(render(self.conversation.messages, self.tools.box.offered, **self.request.template_options))
+            most = self.request.truncate_prompt_tokens
+            return count if most is None else min(count, most)
         except InvalidRequest as error:
             raise self.conversation.renamed(error) from None
 

@@ -42,6 +42,18 @@ def input_items(given: Any, find: Find) -> list[Item]:
     return [_item(item, f"input[{index}]", find) for index, item in enumerate(given)]
 
 
+def with_unique_ids(items: Iterable[Item], taken: Iterable[Item] = ()) -> list[Item]:
+    """Lists are read from one id to the next, so one that is in them already becomes another."""
+    seen = {item["id"] for item in taken}
+    unique = []
+    for item in items:
+        if item["id"] in seen:
+            item = {**item, "id": new_id(str(item["id"]).partition("_")[0][:16])}
+        seen.add(item["id"])
+        unique.append(item)
+    return unique
+
+
 def _item(given: Any, place: str, find: Find) -> Item:
     if not isinstance(given, Mapping):
         raise InvalidRequest.at(place, "must be an object.")
