@@ -14,6 +14,7 @@ from paceline.errors import EngineUnavailable
 from paceline.front import routes
 from paceline.front.pool import Pool
 from paceline.front.proxy import Proxy
+from paceline.logs import FIELDS
 from paceline.preflight import listen
 from paceline.server import app as server
 from paceline.server.http import limits

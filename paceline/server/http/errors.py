@@ -94,7 +94,7 @@ class Conflict(InvalidRequest):
     code = "conflict"
 
 
-class NotStored(PacelineError):
+class StorageFailed(PacelineError):
     """The disk did not take what was to be kept. `reason` names no path."""
 
     code: str | None = None
@@ -103,7 +103,7 @@ class NotStored(PacelineError):
         super().__init__(f"The server cannot store this: {reason}.")
 
 
-class DiskFull(NotStored):
+class DiskFull(StorageFailed):
     code = "disk_full"
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ def error_object(error: Exception) -> dict[str, Any]:
         message, param, code = str(error), error.field, error.code
     elif isinstance(error, Refused):
         message, code = str(error), error.cause
-    elif isinstance(error, NotStored):
+    elif isinstance(error, StorageFailed):
         message, code = str(error), error.code
     elif isinstance(error, Cancelled):
         message, code = str(error), "request_cancelled"

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import ConfigDict, TypeAdapter
 
 from paceline.errors import InvalidRequest
-from paceline.server.http.errors import DiskFull, NotFound, NotStored
+from paceline.server.http.errors import DiskFull, NotFound, StorageFailed
 
 T = TypeVar("T")
 DAY = 86400
@@ -175,7 +175,7 @@ def storing() -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull from None
         reason = (error.strerror or type(error).__name__).lower()  # its whole text would tell a path
-        raise NotStored(reason) from None
+        raise StorageFailed(reason) from None
 
 
 def load_described(folder: Path, pattern: str, kind: type[T]) -> dict[str, T]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.server.http.errors import DiskFull, NotStored, status_of
+from paceline.server.http.errors import DiskFull, StorageFailed, status_of
 from paceline.server.openai.batches.store import DAY, FileNotStored, FileStore, StorageFull, storing
 
 
@@ -136,12 +136,12 @@ def test_nothing_is_left_of_a_file_whose_description_or_content_cannot_be_kept(
     [
         (errno.ENOSPC, DiskFull, 507, "The server cannot store this: its disk is full."),
         (errno.EDQUOT, DiskFull, 507, "The server cannot store this: its disk is full."),
-        (errno.EIO, NotStored, 500, "The server cannot store this: input/output error."),
+        (errno.EIO, StorageFailed, 500, "The server cannot store this: input/output error."),
     ],
 )
 def test_what_the_disk_does_not_take_is_one_line_without_a_path(
-    number: int, kind: type[NotStored], status: int, line: str
+    number: int, kind: type[StorageFailed], status: int, line: str
 ) -> None:
-    with pytest.raises(NotStored) as raised, storing():
+    with pytest.raises(StorageFailed) as raised, storing():
         raise OSError(number, "Input/output error", "/secret/path")
     assert type(raised.value) is kind and status_of(raised.value) == status and str(raised.value) == line
