@@ -139,6 +139,19 @@ def test_a_process_that_is_killed_is_noticed_without_a_request() -> None:
         assert "SIGKILL" in served.state("a")["why"]
 
 
+def test_a_process_that_is_killed_while_it_loads_has_crashed() -> None:
+    with front([table("slow"), table("fails")]) as served:
+        waiting = threading.Thread(target=lambda: served.chat("slow"))
+        waiting.start()
+        until(lambda: served.state("slow")["pid"])
+        os.kill(served.state("slow")["pid"], signal.SIGKILL)
+        served.until_state("slow", "failed")
+        waiting.join()
+        served.chat("fails")
+        served.until_state("fails", "failed")
+        assert (served.state("slow")["crashes"], served.state("fails")["crashes"]) == (1, 0)
+
+
 @pytest.mark.slow
 def test_crashes_in_a_row_are_answered_after_a_pause() -> None:
     with front([table("a")]) as served:

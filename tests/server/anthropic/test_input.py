@@ -109,6 +109,11 @@ def test_a_result_that_is_an_error_says_so() -> None:
     assert contents == ["Error: no file", [text("Error: a"), text("b")], "Error: ", "fine"]
 
 
+def test_whether_a_result_is_an_error_is_true_or_false() -> None:
+    with pytest.raises(InvalidRequest, match="is_error"):
+        messages_of(user(result(content="x", is_error="false")))
+
+
 def test_thoughts_are_given_back_and_redacted_ones_are_dropped() -> None:
     thoughts = [{"type": "thinking", "thinking": words, "signature": "x"} for words in ("one", "two")]
     [answer] = messages_of(assistant(*thoughts, {"type": "redacted_thinking", "data": "?"}, text("so")))

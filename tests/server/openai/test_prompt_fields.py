@@ -112,6 +112,18 @@ def test_reasoning_may_be_left_out(http: httpx.Client, format: None, says: Any) 
         assert not any("reasoning_content" in delta for delta in deltas)
 
 
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"reasoning": {"exclude": "true"}}, "reasoning.exclude"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "strict": "x"}}}, "response_format"),
+        ({"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "name": 5}}}, "response_format"),
+    ],
+)
+def test_nested_fields_have_a_type_too(http: httpx.Client, fields: dict[str, Any], named: str) -> None:
+    refused(post_chat(http, **fields), 400, named)
+
+
 def test_reasoning_that_is_left_out_shows_in_no_token(http: httpx.Client, format: None, says: Any) -> None:
     says("<think>hm</think>So.")
     fields = {"include_reasoning": False, "logprobs": True, "return_token_ids": True}

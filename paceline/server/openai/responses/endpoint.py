@@ -143,7 +143,9 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         responses=returns(ResponseInputTokens),
     )
     async def count_input_tokens(request: Request) -> Response:
-        run = api.run(*await api.read(request))
+        body, fields = await api.read(request)
+        await api.left(body.previous_response_id)
+        run = api.run(body, fields)
         # In a thread: a long text would hold up every stream.
         count = await asyncio.to_thread(run.input_tokens)
         return JSONResponse({"object": "response.input_tokens", "input_tokens": count})

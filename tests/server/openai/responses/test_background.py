@@ -72,6 +72,14 @@ def test_a_response_that_still_runs_cannot_be_gone_on_from(http: httpx.Client, s
     assert respond(http, previous_response_id=id).status_code == 200
 
 
+def test_a_response_that_was_cancelled_can_be_gone_on_from_at_once(http: httpx.Client, service: FakeService) -> None:
+    id = respond(http, "!hang 2", background=True).json()["id"]
+    assert service.hanging.wait(WAIT)
+    assert http.post(f"/v1/responses/{id}/cancel").json()["status"] == "cancelled"
+    asked = {"input": "And?", "previous_response_id": id}
+    assert http.post("/v1/responses/input_tokens", json=asked).status_code == 200
+
+
 def test_a_background_response_that_fails_keeps_its_error(http: httpx.Client) -> None:
     for text, words in (("!fail 2", "the sampler broke"), ("!refuse-queue_full 0", "not now"), ("!crash", "log")):
         done = ended(http, respond(http, text, background=True).json()["id"])

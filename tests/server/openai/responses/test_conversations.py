@@ -52,6 +52,16 @@ def test_a_response_continues_a_conversation_and_adds_to_it(
     refused(respond(http, "four", conversation=made.id), 404, "conversation")
 
 
+def test_an_id_that_the_conversation_has_already_becomes_another(client: openai.OpenAI) -> None:
+    same: Any = {**message("x"), "id": "msg_same"}
+    made = client.conversations.create(items=[same])
+    client.conversations.items.create(made.id, items=[same, message("last")])
+    listed: list[Any] = list(client.conversations.items.list(made.id, order="asc", limit=1))
+    assert [item.content[0].text for item in listed] == ["x", "x", "last"]
+    client.conversations.items.delete("msg_same", conversation_id=made.id)
+    assert len(list(client.conversations.items.list(made.id))) == 2
+
+
 def test_a_failed_response_adds_nothing(client: openai.OpenAI, http: httpx.Client) -> None:
     made = client.conversations.create()
     assert respond(http, "!fail 1", conversation=made.id).status_code == 500

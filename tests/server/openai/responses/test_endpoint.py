@@ -337,6 +337,17 @@ def test_input_tokens_are_those_of_the_same_request(client: openai.OpenAI, says:
         assert counted.object == "response.input_tokens"
         usage = client.responses.create(model="fake/model", **fields).usage
         assert usage is not None and counted.input_tokens == usage.input_tokens
+    cut: Any = {**fields, "extra_body": {"truncate_prompt_tokens": 3}}
+    assert client.responses.input_tokens.count(**cut).input_tokens == 3
+
+
+def test_an_item_whose_id_is_there_already_gets_another_one(http: httpx.Client) -> None:
+    item = {"id": "msg_same", "type": "message", "role": "user", "content": "a"}
+    id = respond(http, [item, item]).json()["id"]
+    first, second = http.get(f"/v1/responses/{id}/input_items", params={"order": "asc"}).json()["data"]
+    assert first["id"] == "msg_same" and second["id"].startswith("msg_") and second["id"] != "msg_same"
+    page = http.get(f"/v1/responses/{id}/input_items", params={"order": "asc", "limit": 1, "after": first["id"]}).json()
+    assert (page["last_id"], page["has_more"]) == (second["id"], False)
 
 
 def test_a_request_that_cannot_be_made_cannot_be_counted(http: httpx.Client) -> None:
