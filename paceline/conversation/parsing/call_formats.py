@@ -219,11 +219,14 @@ class Tags:
     called: str  # after the last value
     close: str
     lines: bool = False  # values are on lines of their own: one newline before and one after are layout
+    ends: tuple[str, ...] = ()  # at the end of the text these end a value that was not closed, and the call
 
 
 # <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
 QWEN3_CODER = Tags(
-    "<tool_call>", "<function=", (">",), "<parameter=", ">", "", "</parameter>", "</function>", "</tool_call>", True
+    *("<tool_call>", "<function=", (">",), "<parameter=", ">", "", "</parameter>", "</function>", "</tool_call>"),
+    lines=True,
+    ends=("</function>\n</tool_call>", "</function></tool_call>"),
 )
 # <tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>
 GLM = Tags(
@@ -280,13 +283,19 @@ def read_tagged(calls: Calls, tags: Tags) -> Steps[None]:
         calls.arguments(f"{opening}{json.dumps(key, ensure_ascii=False)}: ")
         if json_values.is_text(parameters.get(key), key in parameters):
             calls.arguments('"')
-            yield from _value(calls, tags, lambda text: calls.arguments(json.dumps(text, ensure_ascii=False)[1:-1]))
+            closed = yield from _value(
+                calls, tags, lambda text: calls.arguments(json.dumps(text, ensure_ascii=False)[1:-1])
+            )
             calls.arguments('"')
         else:
             pieces: list[str] = []
-            yield from _value(calls, tags, pieces.append)
+            closed = yield from _value(calls, tags, pieces.append)
             calls.arguments(json_values.convert("".join(pieces), parameters.get(key)))
         opening = ", "
+        if not closed:
+            calls.arguments("}")
+            calls.end()
+            return
     if tags.close:
         yield from calls.trailer(tags.close)
 
@@ -306,12 +315,22 @@ def _read_key(calls: Calls, tags: Tags) -> Steps[str | None]:
     return key.strip() or None
 
 
-def _value(calls: Calls, tags: Tags, write: Callable[[str], None]) -> Steps[None]:
-    """Writes a value as it comes. Raises Incomplete if the text ends inside the value."""
+def _value(calls: Calls, tags: Tags, write: Callable[[str], None]) -> Steps[bool]:
+    """Writes a value as it comes. Raises Incomplete if the text ends inside the value; False: the call ends with it."""
+    source = calls.source
     lines = _Lines(write) if tags.lines else None
-    if (yield from calls.source.until((tags.valued,), lines.write if lines else write)) is None:
-        raise Incomplete
-    yield from calls.source.literal(tags.valued)
+    write = lines.write if lines else write
+    while True:
+        marker = yield from source.until((tags.valued, *tags.ends), write)
+        if marker is None:
+            raise Incomplete
+        yield from source.literal(marker)
+        if marker == tags.valued:
+            return True
+        space = yield from source.space()
+        if not (yield from source.want()):
+            return False
+        write(marker + space)
 
 
 class _Lines:

@@ -114,3 +114,14 @@ def test_a_tag_that_breaks_off_makes_text_of_the_call() -> None:
     ):
         answer = read(text, CODER)
         assert (answer.calls, answer.content) == ((), text)
+
+
+@pytest.mark.parametrize("end", ["\n</function>\n</tool_call>", "</function></tool_call>\n"])
+def test_a_value_that_is_not_closed_ends_where_the_text_ends_with_its_call(end: str) -> None:
+    """Qwen3.6 now and then forgets the last mark."""
+    call = "<tool_call>\n<function=get_weather>\n<parameter=city>\nBonn\n</parameter>\n<parameter=days>\n2" + end
+    assert named(merge(stream(call, CODER))) == [("get_weather", {"city": "Bonn", "days": 2})]
+    text = "<tool_call>\n<function=get_weather>\n<parameter=city>\nBonn" + end
+    assert named(merge(stream(text, CODER))) == [("get_weather", {"city": "Bonn"})]
+    inside = f"<tool_call>\n<function=get_weather>\n<parameter=city>\nA{end}B\n</parameter>\n</function>\n</tool_call>"
+    assert named(merge(stream(inside, CODER))) == [("get_weather", {"city": f"A{end}B"})]
