@@ -33,7 +33,7 @@ else
 READY := $(BIN)/pip
 endif
 
-.PHONY: help serve chat test test-all test-padded test-cuda soak check bench fuzz mutate clients scale web screenshots clean
+.PHONY: help serve chat test test-all test-padded test-cuda soak check bench fuzz mutate clients scale web screenshots dev clean
 .DEFAULT_GOAL := help
 
 help:
@@ -44,6 +44,7 @@ help:
 	@echo "make test-all   every test with every parameter"
 	@echo "make test-cuda  CUDA kernels and exactness, on a machine with an NVIDIA GPU"
 	@echo "make soak       every test, the longest of them at full length (an hour)"
+	@echo "make dev        install only, with the packages for development (python -m benchmarks, docs.reference, training)"
 	@echo "make check      ruff, mypy --strict, and the layers of the packages"
 	@echo "make clients    real clients and agents against a tiny model (installs them from PyPI and npm)"
 	@echo "make scale      replicas behind the router SMG (installs it from PyPI into an environment of its own)"
@@ -115,6 +116,8 @@ fuzz: $(DEV)
 
 mutate: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.mutation $(ARGS)
+
+dev: $(DEV)
 
 bench: $(RUN)
 	$(BIN)/python -m benchmarks offline $(ARGS)

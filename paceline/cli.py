@@ -41,6 +41,7 @@ ELSEWHERE: Mapping[str, str] = {  # what is nearest to options of other servers 
     "--gpu-memory-utilization": "--memory-limit-gb",
     "--limit-mm-per-prompt": "--max-images",
     "--cache-memory-percent": "--cache-memory-gb",
+    "--temperature": "--default-temperature",
 }
 OTHERS = tuple(map(flag_name, (*ALIASES, *UNNEEDED)))  # flags of other servers
 # click's, or that of the copy which newer releases of Typer carry
@@ -90,9 +91,9 @@ def _usage(error: Any) -> str:
         message = error.format_message().rstrip(".")
         return message if message.endswith("?") else f"{message}; see {path} --help"
     options = [name for option in error.ctx.command.params for name in option.opts if name.startswith("--")]
-    options = [name for name in options if name not in OTHERS]
+    ours = [name for name in options if name not in OTHERS]
     name = error.option_name
-    meant = ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, options, n=1, cutoff=0.65)), None)
+    meant = ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, ours, n=1, cutoff=0.65)), None)
     hint = f"did you mean {meant}?" if meant in options else f"{path} --help lists them"
     return f"there is no option {name}; {hint}"
 

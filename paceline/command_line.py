@@ -13,7 +13,15 @@ SEVERAL = ("--served-model-name",)  # vLLM takes more than one after the flag
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows no `<bool>` after a switch."""
+    """A command whose help shows no `<bool>` after a switch, and whose errors know it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # click's, which knows no command where a flag lacks its value
+            if getattr(error, "ctx", error) is None:
+                error.ctx = ctx  # type: ignore[attr-defined]
+            raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         return without_bool(super().get_params(ctx))

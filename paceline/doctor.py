@@ -150,7 +150,8 @@ def port(settings: Settings) -> Finding:
         socket.create_server((settings.host, settings.port), family=family).close()
     except OSError as error:
         fix = "stop what listens there, or choose another with --port"
-        return Finding("warning", "address", f"{where}: {error.strerror or error}", fix)
+        reason, _, _ = str(error.strerror or error).partition(" (while")  # Python names the address once more
+        return Finding("warning", "address", f"{where}: {reason}", fix)
     return Finding("ok", "address", f"{where} is free")
 
 
@@ -169,6 +170,6 @@ def sizes() -> Finding:
     room = platform.memory_limit().bytes * WEIGHT_SHARE
     kinds: tuple[tuple[str, float], ...] = PARAMETERS
     if platform.device_kind() == "cpu":  # weights become float32 there, where that fits
-        kinds = (*PARAMETERS, ("float32, as a CPU is fastest", 4.0))
+        kinds = (*PARAMETERS, ("float32 (fastest on a CPU)", 4.0))
     fits = ", ".join(f"{room / size / 1e9:.0f}B at {name}" for name, size in kinds)
     return Finding("ok", "models that fit", f"up to about {fits}")

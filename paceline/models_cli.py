@@ -87,6 +87,8 @@ def rm(
     """Delete a model from the Hugging Face cache. Folders of your own are left alone."""
     from paceline.models import library
 
+    if model in (found.name for found in library.in_package()):
+        raise PacelineError(f"{model} is part of the package, and is removed with it only")
     folder = library.cache_folder() / f"models--{model.replace('/', '--')}"
     if model.count("/") != 1 or ".." in model or not folder.is_dir():
         cached = ", ".join(found.name for found in library.in_cache()) or "none"

@@ -48,7 +48,7 @@ def _number(value: Any, strict: bool) -> float:
 SUFFIXES = {"k": 1000, "m": 1000**2, "g": 1000**3, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
-def _length(value: Any, strict: bool) -> Any:
+def length(value: Any, strict: bool) -> Any:
     """vLLM writes 32k for 32000 and 32K for 32768, and -1 for what the model was made for."""
     if isinstance(value, str) and value[-1:] in SUFFIXES:
         number = _number(value[:-1], False)
@@ -147,7 +147,7 @@ def _default(key: str, whose: str) -> Alias:
 BOTH = "vLLM, vllm-mlx"
 ALIASES: Mapping[str, Alias] = {
     "max_rows": Alias("max_num_seqs", "Paceline, earlier"),
-    "max_model_len": Alias("context_length", "vLLM", _length, note="`32k` is 32000, `32K` is 32768, `-1` is `auto`"),
+    "max_model_len": Alias("context_length", "vLLM", length, note="`32k` is 32000, `32K` is 32768, `-1` is `auto`"),
     "max_num_batched_tokens": Alias("prefill_chunk", "vLLM"),
     "tool_call_parser": Alias("tool_parser", BOTH, note="also vLLM's and mlx-lm's names of parsers"),
     "enable_prefix_caching": Alias("prefix_cache", "vLLM", switch=True),

@@ -141,10 +141,13 @@ def _checked(
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
-        message = f"{spell(names.get(field, field))}: {first['msg'][0].lower()}{first['msg'][1:]}"
+        said = first["msg"].removeprefix("Value error, ")
+        message = f"{spell(names.get(field, field))}: {said[0].lower()}{said[1:]}"
         if field in SECRETS:
             raise SettingsError(message) from None
-        raise SettingsError(f"{message}, got {given.get(names.get(field, field))!r}") from error
+        one_of_several = any(isinstance(step, int) for step in first["loc"][1:])
+        got = first["input"] if one_of_several else given.get(names.get(field, field))
+        raise SettingsError(f"{message}, got {got!r}") from error
     return {field: getattr(settings, field) for field in values}
 
 

@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from paceline import generation_config as generation
+from paceline.setting_aliases import SUFFIXES, length
 
 KVLayout = Literal["auto", "rows", "similar", "padded"]
 StartupChecks = Literal["auto", "always"]
@@ -73,6 +74,18 @@ def _override(value: object) -> object:
         return generation.overrides(value)
     except ValueError as error:
         raise PydanticCustomError("override", "{reason}", {"reason": str(error)}) from None
+
+
+def _tokens(value: object) -> object:
+    """32k and 32K too, as `--max-model-len` takes them."""
+    if isinstance(value, str) and value[-1:] in SUFFIXES:
+        try:
+            return length(value, False)
+        except ValueError:
+            raise PydanticCustomError(
+                "tokens", "input should be a number of tokens (32000, 32k = 32000, 32K = 32768), or auto"
+            ) from None
+    return value
 
 
 def _dtype(value: object) -> object:
@@ -140,6 +153,7 @@ _lora = _matching(r"(?s)[\w.:/@+-]+=.*\S.*", "lora", "an adapter is NAME=FOLDER,
 
 # Every source takes "auto", so that a flag can undo what a file fixed.
 AutoCount = Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_none_if_auto)]
+AutoTokens = Annotated[AutoCount, BeforeValidator(_tokens)]
 AutoGigabytes = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
 AutoRoom = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_auto)]
 AutoSeconds = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, BeforeValidator(_none_if_none)]

@@ -20,6 +20,7 @@ from paceline.setting_values import (
     AutoMilliseconds,
     AutoRoom,
     AutoSeconds,
+    AutoTokens,
     AutoWindow,
     Count,
     Dequantize,
@@ -96,7 +97,7 @@ class Settings(BaseModel):
     otlp: WebAddress = setting(
         "URL",
         None,
-        "OpenTelemetry collector to send a span of every request to, as http://127.0.0.1:4318. Default: none.",
+        "OpenTelemetry collector to send a span of every request to, such as http://127.0.0.1:4318. Default: none.",
     )
 
     models_dir: Folder = setting(
@@ -144,18 +145,18 @@ class Settings(BaseModel):
         "the file and the variable are more private.",
         panel="Access",
     )
-    api_key_file: Folder = setting("FILE", None, "File with one such key a line.")
+    api_key_file: Folder = setting("FILE", None, "File with one such key per line.")
     admin_key: ApiKeys = setting(
         "KEY",
         (),
-        "Key for what changes the server, as clearing the cache does; may be repeated. "
+        "Key for what changes the server, such as clearing the cache; may be repeated. "
         "Default: only from this machine.",
     )
-    admin_key_file: Folder = setting("FILE", None, "File with one such key a line.")
+    admin_key_file: Folder = setting("FILE", None, "File with one such key per line.")
     cors_origin: Origins = setting(
         "ORIGIN",
         (),
-        "Origin whose web pages may use the server, as https://chat.example.org; may be repeated. Default: none.",
+        "Origin whose web pages may use the server, such as https://chat.example.org; may be repeated. Default: none.",
     )
     allowed_host: Names = setting(
         "HOST",
@@ -219,8 +220,10 @@ class Settings(BaseModel):
         ge=1,
         le=32,
     )
-    context_length: AutoCount = setting(
-        "N|auto", None, "Longest prompt plus answer, in tokens; auto: what the model was made for."
+    context_length: AutoTokens = setting(
+        "N|auto",
+        None,
+        "Longest prompt plus answer, in tokens (32k: 32000, 32K: 32768); auto: what the model was made for.",
     )
     tool_parser: Annotated[str, BeforeValidator(partial(renamed, names=TOOL_PARSERS))] = setting(
         "NAME", "auto", "How the model writes tool calls: auto (from its template), none, or a name."
@@ -471,7 +474,8 @@ class Settings(BaseModel):
             )
         if self.specprefill == "auto" and self.specprefill_draft_model is None:
             raise SettingsError(
-                "specprefill auto needs a draft model: set specprefill_draft_model too, or leave it off"
+                "specprefill auto needs a draft model: "
+                "set specprefill_draft_model (--specprefill-draft-model) too, or leave it off"
             )
         for names, purpose, needed in NEEDED:
             wanted = any(getattr(self, name) != Settings.model_fields[name].default for name in needed)

@@ -135,7 +135,9 @@ def test_flags_the_file_and_variables_reach_the_service_in_their_order_of_streng
         (["serve", "--max-draft", "33"], "--max-draft: input should be less than or equal to 32, got '33'"),
         (["serve", "--cache-disk-gb", "5"], "cache_disk_gb limits a folder: set cache_dir too"),
         (["chat", "--cache-memory-gb", "0"], "--cache-memory-gb: input should be greater than 0, got '0'"),
-        (["serve", "--specprefill", "auto"], "specprefill auto needs a draft model: set specprefill_draft_model too"),
+        (["serve", "--specprefill", "auto"], "set specprefill_draft_model (--specprefill-draft-model) too"),
+        (["serve", "--speculation-methods", "sql"], "or 'grammar', got 'sql'"),
+        (["serve", "--context-length", "many K"], "32k = 32000, 32K = 32768), or auto, got 'many K'"),
         (["chat", "--specprefill-keep-pct", "0"], "--specprefill-keep-pct: input should be greater than or equal to"),
         (["chat", "--dtype", "int4"], "--dtype: input should be 'auto', 'float32', 'bfloat16' or 'float16'"),
     ],
@@ -229,6 +231,14 @@ def test_chat_samples_as_the_model_wants_unless_it_is_told(
     monkeypatch.setattr(terminal.Chat, "run", lambda self: seen.append(self.sampling["temperature"]))
     assert invoke("chat", "folder", *flags).exit_code == 0
     assert seen == [given]
+
+
+@pytest.mark.parametrize(("written", "tokens"), [("32k", 32_000), ("32K", 32_768), ("4096", 4096), ("auto", None)])
+def test_a_context_length_may_be_written_in_thousands(
+    started: list[Settings], written: str, tokens: int | None
+) -> None:
+    assert invoke("serve", "--context-length", written).exit_code == 0
+    assert started[0].context_length == tokens
 
 
 def test_an_older_flag_is_taken(started: list[Settings]) -> None:
@@ -346,7 +356,8 @@ def test_an_unknown_variable_is_an_error(started: list[Settings], monkeypatch: p
         (["srve"], "No such command 'srve'. Did you mean 'serve'?"),
         (["chat", "one", "two"], "Got unexpected extra argument(s) (two); see paceline chat --help"),
         (["serve", "one", "--model", "two"], "--model two and MODEL one are both given; give one of them"),
-        (["serve", "--port"], "Option '--port' requires an argument; see paceline --help"),
+        (["serve", "--port"], "Option '--port' requires an argument; see paceline serve --help"),
+        (["serve", "--temperature", "1"], "there is no option --temperature; did you mean --default-temperature?"),
     ],
 )
 def test_a_wrong_command_line_is_one_line_that_says_what_may_have_been_meant(

@@ -57,11 +57,17 @@ def test_a_model_is_deleted_from_the_cache_only_and_after_a_question(cache: Path
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("name", ["paceline-mini", "owner/unknown", "../..", "a/..", "owner/small/x", "."])
+@pytest.mark.parametrize("name", ["owner/unknown", "../..", "a/..", "owner/small/x", "."])
 def test_what_is_not_in_the_cache_is_not_deleted(cache: Path, name: str) -> None:
     result = invoke("rm", name, "--yes")
     assert result.exit_code == 2 and "it has: owner/small" in result.stderr
     assert (cache / "models--owner--small").is_dir() and EMBEDDED.is_dir()
+
+
+def test_a_model_of_the_package_is_not_deleted(cache: Path) -> None:
+    result = invoke("rm", "paceline-mini", "--yes")
+    assert result.exit_code == 2 and "paceline-mini is part of the package" in result.stderr
+    assert (EMBEDDED / "paceline-mini").is_dir()
 
 
 def test_a_model_is_downloaded_and_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -341,7 +341,8 @@ def test_sparse_prefill_is_off_until_somebody_wants_it() -> None:
 
 
 def test_sparse_prefill_for_all_needs_a_draft() -> None:
-    line = "specprefill auto needs a draft model: set specprefill_draft_model too, or leave it off"
+    line = "specprefill auto needs a draft model: "
+    line += "set specprefill_draft_model (--specprefill-draft-model) too, or leave it off"
     assert complaint({"specprefill": "auto"}) == line
     with pytest.raises(SettingsError, match="needs a draft model"):
         Settings(specprefill="auto")

@@ -55,11 +55,15 @@ def serve(
     concurrency: Annotated[
         int | None, option("Load", "N", "Requests always in flight.", default=CONCURRENCY, min=1)
     ] = None,
-    rate: Annotated[float | None, option("Load", "R", "Instead: arrivals a second (Poisson).")] = None,
+    rate: Annotated[
+        float | None, option("Load", "R", "Instead of --concurrency: arrivals per second (Poisson).")
+    ] = None,
     requests: Annotated[
         int | None, option("Load", "N", "Stop after this many requests.", default=REQUESTS, min=1)
     ] = None,
-    duration: Annotated[float | None, option("Load", "SECONDS", "Instead, or too: start none after this.")] = None,
+    duration: Annotated[
+        float | None, option("Load", "SECONDS", "Start no request after this; without --requests it is the only limit.")
+    ] = None,
     ramp: Annotated[
         float, option("Load", "SECONDS", "Spread the first streams' starts over this: backlogs are short.")
     ] = 0.1,
@@ -468,7 +472,9 @@ def run_offline(
         apart = None
         if together:
             apart = against_one_after_another(bench, together, prompt_tokens, together_tokens, pairs)
-    table = Table(title=f"{name} on {platform.device_kind()}, tokens per second, medians of {pairs} pairs")
+    table = Table(
+        title=f"{name} on {platform.device_kind()}, tokens per second, medians of {pairs} pair{'s' * (pairs != 1)}"
+    )
     for column in ("rows", "engine", "bare loop", "engine / bare", "engine / its 1 row"):
         table.add_column(column, justify="right")
     alone = next((line.engine for line in lines if line.rows == 1), None)

@@ -45,8 +45,8 @@ def download(source: str) -> Path:
         raise LoadError(f"{source} is gated: accept its terms on its page at the hub, then {log_in}.") from error
     except RepositoryNotFoundError as error:
         raise LoadError(
-            f"{source} is no folder here, and the hub has no such model, or not for you: check the name; if it is "
-            f"private, {log_in}."
+            f"{source} is no folder here, and the hub has no such model, or does not show it to you: check the name; "
+            f"if it is private, {log_in}."
         ) from error
     except LocalEntryNotFoundError as error:
         if isinstance(error.__cause__, HfHubHTTPError):

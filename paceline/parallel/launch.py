@@ -56,7 +56,7 @@ NOT_SPLIT = {  # settings of what needs one process
     "cache_dir": "prefixes are kept in memory only",
     "draft_model": "no other model drafts",
     "specprefill_draft_model": "prompts are not prefilled sparsely",
-    "lora": "there are no adapters",
+    "lora": "adapters are not split",
 }
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
 from paceline import __version__
-from paceline.server.http.errors import refuse_below
+from paceline.server.http.errors import NotServed, refuse_below
 from paceline.server.state import AppState
 
 # By the path below /v1: what it would be.
@@ -47,6 +47,14 @@ def routes(state: AppState) -> APIRouter:
                 "health": "/health",
                 "docs": "/openapi.json",
             }
+        )
+
+    @router.post("/v1/models/{name:path}/load", include_in_schema=False)
+    @router.post("/v1/models/{name:path}/unload", include_in_schema=False)
+    async def refuse(request: Request, name: str) -> Response:
+        raise NotServed(
+            "This server has one model, for as long as it runs. A server with several loads and unloads them: start it "
+            f"with more than one MODEL, or with --models-dir ({request.method} {request.url.path})."
         )
 
     for name, reason in NOT_IMPLEMENTED.items():

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
+from urllib.error import URLError
 from urllib.parse import unquote
 
 from paceline import __version__
@@ -96,8 +97,9 @@ class Tracer:
             self._failing = False
         except (OSError, ValueError, HTTPException) as error:
             self.lost += len(spans)
+            reason = error.reason if type(error) is URLError else error
             if not self._failing:  # once, until it works again
-                logger.warning("traces cannot be sent to %s: %s", self.url, error)
+                logger.warning("traces cannot be sent to %s: %s", self.url, reason)
             self._failing = True
 
 

@@ -28,6 +28,8 @@ from tests.server.harness import refused, serve
         ("POST", "/v1/assistants", "/v1/responses"),
         ("POST", "/v1/complete", "/v1/messages"),
         ("PUT", "/v1/audio", "Speech"),
+        ("POST", "/v1/models/some/name/load", "with more than one MODEL"),
+        ("POST", "/v1/models/name/unload", "--models-dir"),
     ],
 )
 def test_what_is_not_served_is_a_404_that_says_so(http: httpx.Client, method: str, path: str, words: str) -> None:

@@ -246,7 +246,7 @@ def _function(tool: Any, place: str) -> Mapping[str, Any]:
     if schema is None and kind not in (None, "custom"):
         raise Unsupported.at(
             place,
-            f"has the type {kind!r}, a tool that this server has not got. Leave it out, or describe it as a "
+            f"has the type {kind!r}, a tool that this server does not have. Leave it out, or describe it as a "
             "tool of your own, with an input_schema.",
         )
     if not isinstance(schema, Mapping):
