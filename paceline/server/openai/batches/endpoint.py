@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
@@ -13,6 +15,7 @@ from pydantic import BaseModel
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
+from paceline.cache.disk_files import take_lock
 from paceline.errors import InvalidRequest, SettingsError
 from paceline.server.common.fields import Lenient, Metadata, read_other, refuse_unsupported
 from paceline.server.http.errors import NotFound
@@ -95,6 +98,7 @@ def routes(state: AppState) -> APIRouter:
     if folder is None:
         return APIRouter()  # server/not_implemented says what is missing
     try:
+        lock = _locked(folder)
         files = FileStore(folder / "files", int(state.settings.files_gb * 1e9), state.settings.files_days)
         batches = Batches(state, folder / "batches", files)
     except OSError as error:
@@ -111,11 +115,23 @@ def routes(state: AppState) -> APIRouter:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+            os.close(lock)
 
     router = APIRouter(lifespan=running)
     _add_files(router, files, batches)
     _add_batches(state, router, files, batches)
     return router
+
+
+def _locked(folder: Path) -> int:
+    """The folder is this server's until the descriptor is closed: two would run each batch twice."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = take_lock(folder)
+    if lock is None:
+        raise SettingsError(
+            f"The files folder {folder} is in use by another server. Choose another folder with --files-dir."
+        )
+    return lock
 
 
 def _add_files(router: APIRouter, files: FileStore, batches: Batches) -> None:

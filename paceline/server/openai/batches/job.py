@@ -156,21 +156,24 @@ def read_line(text: bytes, endpoint: str) -> Line:
     return Line(id, body)
 
 
-def finished_ids(path: Path) -> set[str]:
-    """The requests whose results are in a file; half a line at its end, of a process that was killed, is cut off."""
+def finished(path: Path) -> dict[str, bool]:
+    """The requests whose results are in a file, and whether each was answered. What a process that was killed left at
+    its end, half a line, is cut off."""
     if not path.exists():
-        return set()
-    ids: set[str] = set()
+        return {}
+    found: dict[str, bool] = {}
     whole = 0
     with path.open("rb") as lines:
         for text in lines:
-            if not text.endswith(b"\n"):
+            try:
+                result = json.loads(text if text.endswith(b"\n") else b"")
+                found[result["custom_id"]] = result.get("error") is None
+            except (ValueError, LookupError, TypeError, AttributeError):
                 break
             whole += len(text)
-            ids.add(json.loads(text)["custom_id"])
     with path.open("r+b") as file:
         file.truncate(whole)
-    return ids
+    return found
 
 
 def result_line(

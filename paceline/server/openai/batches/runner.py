@@ -20,7 +20,7 @@ from paceline.server.openai.batches.job import (
     BadLine,
     Job,
     Line,
-    finished_ids,
+    finished,
     numbered_lines,
     problems_of,
     read_line,
@@ -57,6 +57,7 @@ class Batches:
         loaded = load_described(folder, "batch_*.json", Job)
         for job in sorted(loaded.values(), key=lambda job: (job.created_at, job.id)):
             self.jobs[job.id] = job
+        files.clean(self._used())
 
     # -- what clients do
 
@@ -77,7 +78,7 @@ class Batches:
             self._new.set()
 
     def uses(self, file_id: str) -> bool:
-        return any(job.input_file_id == file_id and not job.ended for job in self.jobs.values())
+        return file_id in self._used()
 
     # -- running
 
@@ -105,24 +106,24 @@ class Batches:
             await asyncio.gather(cleaning, return_exceptions=True)
 
     async def _fail(self, job: Job, error: Exception) -> None:
-        """Where even that cannot be written, it is tried again at the next start."""
+        """What was answered is the client's all the same. Where even that cannot be written, it is tried again at the
+        next start."""
         message = "The server's log says why."
         if isinstance(error, PacelineError | BadLine):
             message = str(error)
         elif isinstance(error, OSError):  # its text would tell the client a path
             message = error.strerror or message
         job.problems.append({"code": "server_error", "message": message, "line": None, "param": None})
-        job.become("failed")
-        parts = {f"{kind}_file_id": self._part(job, kind) for kind in KINDS}
-        for name, part in parts.items():
-            if part.exists():  # it has not become a file of the client's
-                setattr(job, name, None)
         try:
-            await self._save(job)
-            for part in parts.values():
-                part.unlink(missing_ok=True)
-        except OSError:
+            await self._count(job)
+            await self._name_files(job)
+            await self._hand_over(job)
+        except Exception:
             logger.exception("the batch %s cannot be saved", job.id)
+            for kind in KINDS:
+                if self._part(job, kind).exists():  # it has not become a file of the client's
+                    setattr(job, f"{kind}_file_id", None)
+            job.become("failed")
 
     async def _run(self, job: Job, calls: InternalCalls) -> None:
         source = self.files.path(job.input_file_id)
@@ -139,14 +140,12 @@ class Batches:
             job.become("cancelled")
             await self._save(job)
             return
-        if job.output_file_id is not None or job.error_file_id is not None:  # all was answered before a restart
+        if job.output_file_id or job.error_file_id or job.problems:  # it had come to its end before a restart
             await self._hand_over(job)
             return
-        done = await asyncio.to_thread(finished_ids, self._part(job, "output"))
-        bad = await asyncio.to_thread(finished_ids, self._part(job, "error"))
-        job.completed, job.failed = len(done), len(bad)
+        done = await self._count(job)
         with self._part(job, "output").open("ab") as output, self._part(job, "error").open("ab") as errors:
-            await self._answer(job, calls, source, done | bad, output, errors)
+            await self._answer(job, calls, source, done, output, errors)
         await self._finish(job)
 
     async def _answer(
@@ -227,14 +226,31 @@ class Batches:
             await asyncio.to_thread(self._write_unanswered, job, reason)
         if not cancelled:
             job.become("finalizing")
-        for kind in KINDS:
+        await self._name_files(job)
+        await self._hand_over(job)
+
+    async def _count(self, job: Job) -> set[str]:
+        """What has a result, of the requests whose results are not the client's yet."""
+        done: set[str] = set()
+        for kind, count in zip(KINDS, ("completed", "failed"), strict=True):
             part = self._part(job, kind)
+            if part.exists():
+                found = await asyncio.to_thread(finished, part)
+                setattr(job, count, sum(found.values()))
+                done.update(found)
+        return done
+
+    async def _name_files(self, job: Job) -> None:
+        """From here on a restart only hands over."""
+        for kind in KINDS:
+            part, name = self._part(job, kind), f"{kind}_file_id"
+            if not part.exists():
+                continue
             if part.stat().st_size:
-                setattr(job, f"{kind}_file_id", new_id())
+                setattr(job, name, getattr(job, name) or new_id())
             else:
                 part.unlink()
         await self._save(job)
-        await self._hand_over(job)
 
     async def _hand_over(self, job: Job) -> None:
         """Both files become the client's, those that are not yet."""
@@ -244,17 +260,26 @@ class Batches:
                 name = f"{job.id}_{kind}.jsonl"
                 await asyncio.to_thread(self.files.adopt, part, job.owner, name, "batch_output", id=id)
         unanswered = job.completed + job.failed < job.total
-        job.become("cancelled" if job.status == "cancelling" else "expired" if unanswered else "completed")
+        if job.problems:
+            job.become("failed")
+        elif job.status == "cancelling":
+            job.become("cancelled")
+        else:
+            job.become("expired" if unanswered else "completed")
         await self._save(job)
 
     def _write_unanswered(self, job: Job, reason: str) -> None:
-        done = finished_ids(self._part(job, "output")) | finished_ids(self._part(job, "error"))
+        done = {*finished(self._part(job, "output")), *finished(self._part(job, "error"))}
         lines = numbered_lines(self.files.path(job.input_file_id))
         with self._part(job, "error").open("ab") as errors:
             while (line := _next_line(lines, job.endpoint, done)) is not None:
                 _append(errors, _written(result_line(line, error=UNSTARTED[reason])))
 
     # -- small things
+
+    def _used(self) -> set[str]:
+        """The inputs of batches that have not ended."""
+        return {job.input_file_id for job in self.jobs.values() if not job.ended}
 
     def _stop_event(self, job: Job) -> asyncio.Event:
         return self._stopped.setdefault(job.id, asyncio.Event())
@@ -268,12 +293,12 @@ class Batches:
     async def _clean_now_and_then(self) -> None:
         while True:
             try:
-                used = {job.input_file_id for job in self.jobs.values() if not job.ended}
-                await asyncio.to_thread(self.files.clean, used)
+                await asyncio.to_thread(self.files.clean, self._used())
                 oldest = self.files.clock() - self.files.days * DAY
                 for job in [job for job in self.jobs.values() if job.ended and job.created_at < oldest]:
                     del self.jobs[job.id]
-                    (self.folder / f"{job.id}.json").unlink(missing_ok=True)
+                    for left in (self.folder / f"{job.id}.json", *(self._part(job, kind) for kind in KINDS)):
+                        left.unlink(missing_ok=True)
             except OSError:
                 logger.exception("old files of batches cannot be removed")
             await asyncio.sleep(CLEAN_SECONDS)

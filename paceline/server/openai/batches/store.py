@@ -66,6 +66,7 @@ class FileStore:
     """Thread-safe. `clock` is in seconds, as time.time."""
 
     def __init__(self, folder: Path, limit_bytes: int, days: float, clock: Callable[[], float] = time.time) -> None:
+        # What has expired stays until `clean`: only the batches know which of it they still read.
         self.folder = folder
         self.limit_bytes = limit_bytes
         self.days = days
@@ -79,7 +80,6 @@ class FileStore:
         for path in folder.glob(f"{PREFIX}*"):  # others may be somebody else's: the folder need not have been empty
             if path.suffix in (".json", ".bin", ".part") and path.stem not in self._files:
                 path.unlink(missing_ok=True)
-        self.clean()
 
     @property
     def used_bytes(self) -> int:

@@ -181,3 +181,11 @@ def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match="^The files folder .* cannot be used: Not a directory"):
         create_app(FakeService(), Settings(files_dir=tmp_path / "file" / "x"))
+
+
+def test_a_folder_is_one_servers_while_it_runs(tmp_path: Path) -> None:
+    settings = Settings(files_dir=tmp_path)
+    with serving(tmp_path), pytest.raises(SettingsError, match=f"^The files folder {tmp_path} is in use by another"):
+        create_app(FakeService(), settings)
+    with serving(tmp_path) as client:
+        assert client.batches.list().data == []

@@ -10,7 +10,7 @@ import pytest
 from openai.types import Batch
 
 from paceline.server.openai.batches import job as module
-from paceline.server.openai.batches.job import BadLine, Job, finished_ids, problems_of, read_line
+from paceline.server.openai.batches.job import BadLine, Job, finished, problems_of, read_line
 from paceline.server.openai.batches.store import load_described
 
 CHAT = "/v1/chat/completions"
@@ -87,7 +87,9 @@ def test_every_problem_of_an_input_has_its_line(tmp_path: Path, monkeypatch: pyt
 
 def test_half_a_result_is_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    assert finished_ids(path) == set()
-    path.write_bytes(b'{"custom_id":"a"}\n{"custom_id":"b"}\n{"cus')
-    assert finished_ids(path) == {"a", "b"}
-    assert path.read_bytes().endswith(b'"b"}\n')
+    assert finished(path) == {}
+    whole = b'{"custom_id":"a"}\n{"custom_id":"b","error":{}}\n'
+    for half in (b'{"cus', b"\0\0\n", b'[]\n{"custom_id":"c"}\n'):
+        path.write_bytes(whole + half)
+        assert finished(path) == {"a": True, "b": False}, "no answer is an error of the batch, not of the request"
+        assert path.read_bytes() == whole

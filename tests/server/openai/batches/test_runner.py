@@ -6,9 +6,11 @@ import asyncio
 import errno
 import json
 import threading
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import openai
 import pytest
 
 from paceline.errors import QueueFull
@@ -122,6 +124,60 @@ def test_a_batch_with_a_line_that_is_not_allowed_any_more_says_so(tmp_path: Path
         batch = wait(client, client.batches.retrieve(job.id))
         assert batch.status == "failed" and batch.errors is not None and batch.errors.data is not None
         assert [error.message for error in batch.errors.data] == ["A request of a batch cannot ask for stream."]
+
+
+def interrupted(folder: Path, *, days: float = 30, seconds: int | None = None) -> tuple[Job, FileStore]:
+    """What a server leaves that was killed after one of two requests."""
+    files = FileStore(folder / "files", 10**6, days, lambda: time.time() - (0 if seconds is None else seconds + 1))
+    text = "\n".join(map(json.dumps, asking("one", "two"))).encode()
+    input = files.put(None, "in", "batch", iter([text]), seconds)
+    job = Job(None, CHAT, input.id, total=2)
+    job.become("in_progress")
+    (folder / "batches").mkdir()
+    (folder / "batches" / f"{job.id}.output").write_text('{"custom_id": "r0", "error": null}\n{"cus')
+    job.save(folder / "batches")
+    return job, files
+
+
+def test_a_batch_goes_on_though_its_input_expired_while_the_server_was_down(tmp_path: Path) -> None:
+    job, files = interrupted(tmp_path, seconds=3600)
+    with serving(tmp_path) as client:
+        batch = wait(client, client.batches.retrieve(job.id))
+        assert batch.status == "completed" and set(results(client, batch.output_file_id)) == {"r0", "r1"}
+        with pytest.raises(openai.NotFoundError):
+            client.files.retrieve(job.input_file_id)
+    with serving(tmp_path):
+        assert not files.path(job.input_file_id).exists()  # nothing needs it any more
+
+
+def test_what_was_answered_before_a_batch_failed_is_its_output(tmp_path: Path) -> None:
+    job, files = interrupted(tmp_path)
+    files.delete(job.input_file_id)
+    with serving(tmp_path) as client:
+        batch = wait(client, client.batches.retrieve(job.id))
+        assert batch.status == "failed" and batch.errors is not None
+        assert batch.request_counts is not None
+        assert (batch.request_counts.completed, batch.request_counts.failed) == (1, 0)
+        assert set(results(client, batch.output_file_id)) == {"r0"} and batch.error_file_id is None
+    assert not list((tmp_path / "batches").glob("*.output"))
+
+
+def test_what_was_answered_is_kept_until_it_can_be_handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def adopt(*arguments: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    job, files = interrupted(tmp_path)
+    files.delete(job.input_file_id)
+    with monkeypatch.context() as patch:
+        patch.setattr(FileStore, "adopt", adopt)
+        with serving(tmp_path) as client:
+            batch = wait(client, client.batches.retrieve(job.id))
+            assert batch.status == "failed" and batch.output_file_id is None
+    with serving(tmp_path) as client:
+        batch = wait(client, client.batches.retrieve(job.id))
+        assert batch.status == "failed" and batch.errors is not None and batch.errors.data is not None
+        assert [error.message for error in batch.errors.data] == ["No such file or directory"]
+        assert set(results(client, batch.output_file_id)) == {"r0"}
 
 
 def test_a_batch_without_its_input_fails(tmp_path: Path) -> None:
