@@ -97,7 +97,7 @@ class Tracer:
             self._failing = False
         except (OSError, ValueError, HTTPException) as error:
             self.lost += len(spans)
-            reason = error.reason if type(error) is URLError else error
+            reason = str(error.reason if type(error) is URLError else error)
             if not self._failing:  # once, until it works again
                 logger.warning("traces cannot be sent to %s: %s", self.url, reason)
             self._failing = True

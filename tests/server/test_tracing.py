@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -148,6 +149,16 @@ def test_many_spans_are_sent_together() -> None:
             tracer.add(RECORD)
         tracer.stop()
     assert len(receiver.spans) == 600 and len(receiver.requests) < 10 and tracer.lost == 0
+
+
+def test_a_collector_that_is_not_there_is_one_plain_line(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    tracer = Tracer(url, "m", {})
+    tracer.add(RECORD)
+    tracer.stop()
+    [line] = [message for message in caplog.messages if "traces cannot be sent" in message]
+    assert "refused" in line and "urlopen" not in line
 
 
 def test_a_collector_that_fails_costs_spans_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
