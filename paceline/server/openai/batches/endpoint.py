@@ -14,6 +14,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from paceline.cache.disk_files import take_lock
 from paceline.errors import InvalidRequest, SettingsError
@@ -24,7 +25,7 @@ from paceline.server.http.openapi import TEXT, Answers, body_schema, object_of, 
 from paceline.server.openai.batches.internal import InternalCalls
 from paceline.server.openai.batches.job import ENDPOINTS, Job
 from paceline.server.openai.batches.runner import Batches
-from paceline.server.openai.batches.store import FileStore, storing
+from paceline.server.openai.batches.store import FileStore, StoredFile, storing
 from paceline.server.openai.responses.store import page
 from paceline.server.state import AppState
 
@@ -86,6 +87,24 @@ class BatchBody(Lenient):
     endpoint: str
     completion_window: str
     metadata: Metadata | None = None
+
+
+class OpenedFile(FileResponse):
+    """Read through its descriptor, so that it is whole also when the file is deleted meanwhile."""
+
+    def __init__(self, file: StoredFile, content: BinaryIO) -> None:
+        self.content = content
+        descriptor = content.fileno()
+        super().__init__(
+            f"/dev/fd/{descriptor}",
+            media_type="application/octet-stream",
+            filename=file.filename,
+            stat_result=os.fstat(descriptor),
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self.content:
+            await super().__call__(scope, receive, send)
 
 
 class BatchNotFound(NotFound):
@@ -161,16 +180,17 @@ def _add_files(router: APIRouter, files: FileStore, batches: Batches) -> None:
 
     @router.get("/v1/files/{file_id}/content", responses=CONTENT)
     async def file_content(file_id: str) -> Response:
-        file = files.find(file_id, current().owner)
-        return FileResponse(files.path(file.id), media_type="application/octet-stream", filename=file.filename)
+        with storing():
+            return OpenedFile(*await asyncio.to_thread(files.opened, file_id, current().owner))
 
     @router.delete("/v1/files/{file_id}", responses=returns(DeletedFile))
     async def delete_file(file_id: str) -> Response:
         file = files.find(file_id, current().owner)
         if batches.uses(file.id):
             raise InvalidRequest(f"The file {file.id} is the input of a batch that runs: cancel the batch first.")
+        files.forget(file.id)  # without a wait since it was found: it is deleted, or a batch's input
         with storing():
-            await asyncio.to_thread(files.delete, file.id)
+            await asyncio.to_thread(files.remove, file)
         return JSONResponse({"id": file.id, "object": "file", "deleted": True})
 
 

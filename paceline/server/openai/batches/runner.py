@@ -57,7 +57,7 @@ class Batches:
         loaded = load_described(folder, "batch_*.json", Job)
         for job in sorted(loaded.values(), key=lambda job: (job.created_at, job.id)):
             self.jobs[job.id] = job
-        files.clean(self._used())
+        files.remove_all(files.expired(self._used()))
 
     # -- what clients do
 
@@ -293,7 +293,7 @@ class Batches:
     async def _clean_now_and_then(self) -> None:
         while True:
             try:
-                await asyncio.to_thread(self.files.clean, self._used())
+                await asyncio.to_thread(self.files.remove_all, self.files.expired(self._used()))
                 oldest = self.files.clock() - self.files.days * DAY
                 for job in [job for job in self.jobs.values() if job.ended and job.created_at < oldest]:
                     del self.jobs[job.id]

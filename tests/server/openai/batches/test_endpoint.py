@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -12,10 +14,11 @@ import pytest
 from paceline.errors import SettingsError
 from paceline.server.app import create_app
 from paceline.server.openai.batches import endpoint as module
-from paceline.server.openai.batches.store import FileStore
+from paceline.server.openai.batches.store import FileStore, StoredFile
 from paceline.settings import Settings
 from tests.server.fake_service import REPLY, FakeService
 from tests.server.openai.batches.harness import asking, results, serving, start, wait
+from tests.waiting import WAIT
 
 
 def test_a_file_is_stored_listed_read_and_deleted(sdk: openai.OpenAI) -> None:
@@ -58,6 +61,54 @@ def test_an_upload_to_a_full_disk_is_a_507_and_one_line_of_the_log(
     assert answer.json()["error"] == {"message": line, "type": "server_error", "param": None, "code": "disk_full"}
     [record] = [record for record in caplog.records if record.levelname == "ERROR"]
     assert record.getMessage() == f"POST /v1/files failed: {line}" and record.exc_info is None
+
+
+def test_a_download_that_has_begun_ends_whole_though_the_file_is_deleted(sdk: openai.OpenAI) -> None:
+    content = b"0123456789abcdef" * (1 << 20)  # more than a connection holds
+    file = sdk.files.create(file=("in.jsonl", content), purpose="batch")
+    with httpx.stream("GET", f"{sdk.base_url}files/{file.id}/content") as answer:
+        assert sdk.files.delete(file.id).deleted
+        assert answer.read() == content
+    assert answer.status_code == 200 and answer.headers["content-length"] == str(len(content))
+    with pytest.raises(openai.NotFoundError, match="not stored"):
+        sdk.files.content(file.id)
+
+
+def test_a_part_of_a_file_can_be_asked_for(sdk: openai.OpenAI) -> None:
+    file = sdk.files.create(file=("in.jsonl", b"0123456789"), purpose="batch")
+    address = f"{sdk.base_url}files/{file.id}/content"
+    part = httpx.get(address, headers={"range": "bytes=2-4"})
+    assert (part.status_code, part.content) == (206, b"234")
+    assert httpx.get(address, headers={"range": "bytes=2-3,5-6"}).content.count(b"\r\n23\r\n") == 1
+    assert httpx.get(address, headers={"range": "bytes=90-"}).status_code == 416
+    assert httpx.head(address).headers["content-length"] == "10"
+
+
+def test_a_file_that_is_being_deleted_becomes_no_batchs_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removing, go_on = threading.Event(), threading.Event()
+
+    def remove(store: FileStore, file: StoredFile) -> None:
+        removing.set()
+        assert go_on.wait(WAIT)
+        removed(store, file)
+
+    removed = FileStore.remove
+    monkeypatch.setattr(FileStore, "remove", remove)
+    with serving(tmp_path) as client, ThreadPoolExecutor() as pool:
+        file = client.files.create(file=("in.jsonl", b"{}"), purpose="batch")
+        deleting = pool.submit(client.files.delete, file.id)
+        assert removing.wait(WAIT)
+        try:
+            for call in (client.files.content, client.files.delete):
+                with pytest.raises(openai.NotFoundError):
+                    call(file.id)
+            with pytest.raises(openai.NotFoundError) as caught:
+                client.batches.create(input_file_id=file.id, endpoint="/v1/embeddings", completion_window="24h")
+            assert caught.value.param == "input_file_id"
+        finally:
+            go_on.set()
+        assert deleting.result().deleted
+        assert client.batches.list().data == []
 
 
 def test_a_batch_has_an_output_file_and_an_error_file(sdk: openai.OpenAI, worker: FakeService) -> None:

@@ -152,7 +152,7 @@ def test_a_batch_goes_on_though_its_input_expired_while_the_server_was_down(tmp_
 
 def test_what_was_answered_before_a_batch_failed_is_its_output(tmp_path: Path) -> None:
     job, files = interrupted(tmp_path)
-    files.delete(job.input_file_id)
+    files.path(job.input_file_id).unlink()
     with serving(tmp_path) as client:
         batch = wait(client, client.batches.retrieve(job.id))
         assert batch.status == "failed" and batch.errors is not None
@@ -167,7 +167,7 @@ def test_what_was_answered_is_kept_until_it_can_be_handed_over(tmp_path: Path, m
         raise OSError(errno.ENOSPC, "No space left on device")
 
     job, files = interrupted(tmp_path)
-    files.delete(job.input_file_id)
+    files.path(job.input_file_id).unlink()
     with monkeypatch.context() as patch:
         patch.setattr(FileStore, "adopt", adopt)
         with serving(tmp_path) as client:
@@ -253,14 +253,15 @@ async def test_old_files_are_removed_again_and_again_but_no_running_batchs_input
 ) -> None:
     cleaned: list[set[str]] = []
 
-    def clean(used: set[str]) -> None:
+    def expired(used: set[str]) -> list[StoredFile]:
         cleaned.append(used)
         if len(cleaned) == 1:
             raise OSError(errno.EIO, "Input/output error")
+        return []
 
     monkeypatch.setattr(runner, "CLEAN_SECONDS", 0.0)
     batches = batches_of(FakeService(), tmp_path)
-    monkeypatch.setattr(batches.files, "clean", clean)
+    monkeypatch.setattr(batches.files, "expired", expired)
     ended, runs, old = Job(None, CHAT, "file-1", status="failed"), Job(None, CHAT, "file-2"), Job(None, CHAT, "file-3")
     old.status, old.created_at = "completed", 1000
     for job in (ended, runs, old):
