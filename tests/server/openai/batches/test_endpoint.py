@@ -185,6 +185,24 @@ def test_a_batch_is_cancelled_and_says_what_was_not_answered(sdk: openai.OpenAI,
     assert worker.idle.wait(60)
 
 
+def test_a_batch_that_is_cancelled_while_it_waits_for_another_is_cancelled_at_once(
+    sdk: openai.OpenAI, worker: FakeService
+) -> None:
+    worker.hanging.clear()
+    first = start(sdk, asking("!hang 1"))
+    assert worker.hanging.wait(WAIT)
+    second = start(sdk, asking("one"))
+    cancelled = sdk.batches.cancel(second.id)
+    assert cancelled.status == "cancelled" and cancelled.cancelling_at and cancelled.cancelled_at
+    assert sdk.batches.cancel(second.id).status == "cancelled"
+    assert sdk.files.delete(second.input_file_id).deleted
+    assert sdk.batches.retrieve(first.id).status == "in_progress"
+    sdk.batches.cancel(first.id)
+    assert wait(sdk, first).status == "cancelled" and wait(sdk, start(sdk, asking("one"))).status == "completed"
+    assert sdk.batches.retrieve(second.id).errors is None
+    assert worker.idle.wait(WAIT)
+
+
 def test_files_and_batches_are_their_keys_own(tmp_path: Path) -> None:
     with serving(tmp_path, api_key="secret,other") as client:
         batch = wait(client, start(client, asking("one")))

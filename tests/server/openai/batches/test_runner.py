@@ -274,6 +274,23 @@ async def test_old_files_are_removed_again_and_again_but_no_running_batchs_input
     assert set(batches.jobs) == {ended.id, runs.id} and not (batches.folder / f"{old.id}.json").exists()
 
 
+async def test_the_state_that_is_saved_last_is_the_latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(job: Job, folder: Path) -> None:
+        nonlocal inside
+        inside += 1
+        most.append(inside)
+        saved(job, folder)
+        inside -= 1
+
+    inside, most, saved = 0, list[int](), Job.save
+    batches = batches_of(FakeService(), tmp_path)
+    monkeypatch.setattr(Job, "save", save)
+    job = Job(None, CHAT, "file-1")
+    await asyncio.gather(batches.add(job), *(batches._save(job) for _ in range(8)), batches.cancel(job))
+    assert set(most) == {1}
+    assert json.loads((tmp_path / "batches" / f"{job.id}.json").read_text())["status"] == "cancelled"
+
+
 def test_a_file_that_describes_no_batch_is_skipped_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "batches").mkdir()
     (tmp_path / "batches" / "batch_1.json").write_text('{"id": "batch_1"}')
