@@ -7,8 +7,10 @@ whole, and is removed at the next start. Every call blocks its thread.
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
+import secrets
 import threading
 import time
 import uuid
@@ -26,10 +28,12 @@ from paceline.server.http.errors import DiskFull, NotFound, NotStored
 T = TypeVar("T")
 DAY = 86400
 PREFIX = "file-"
+_made = itertools.count()  # two may have the same time
 
 
-def new_id() -> str:
-    return f"{PREFIX}{uuid.uuid4().hex}"
+def new_id(prefix: str = PREFIX) -> str:
+    """Ids of one second sort as they were made, also after a restart: the time, a count, and what nobody can guess."""
+    return f"{prefix}{time.time_ns():016x}{next(_made) & 0xFFFF:04x}{secrets.token_hex(6)}"
 
 
 class FileNotStored(NotFound):

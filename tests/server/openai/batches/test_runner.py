@@ -7,6 +7,7 @@ import errno
 import json
 import threading
 import time
+import uuid
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -289,6 +290,15 @@ async def test_the_state_that_is_saved_last_is_the_latest(tmp_path: Path, monkey
     await asyncio.gather(batches.add(job), *(batches._save(job) for _ in range(8)), batches.cancel(job))
     assert set(most) == {1}
     assert json.loads((tmp_path / "batches" / f"{job.id}.json").read_text())["status"] == "cancelled"
+
+
+async def test_batches_of_one_second_keep_their_order_after_a_restart(tmp_path: Path) -> None:
+    older = Job(None, CHAT, "file-1", id=f"batch_{uuid.uuid4().hex}", created_at=1000)  # as ids were once
+    made = [older, *(Job(None, CHAT, "file-1", created_at=2000) for _ in range(20))]
+    batches = batches_of(FakeService(), tmp_path)
+    for job in made:
+        await batches.add(job)
+    assert list(batches_of(FakeService(), tmp_path).jobs) == list(batches.jobs) == [job.id for job in made]
 
 
 def test_a_file_that_describes_no_batch_is_skipped_at_the_start(tmp_path: Path) -> None:

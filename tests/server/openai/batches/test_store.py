@@ -87,6 +87,11 @@ def test_a_file_is_its_owners(tmp_path: Path) -> None:
         store.find(theirs, "key-1")
 
 
+def test_files_of_one_second_keep_their_order_after_a_restart(tmp_path: Path) -> None:
+    made = [put(opened(tmp_path)) for _ in range(20)]
+    assert [file.id for file in opened(tmp_path).of(None)] == made[::-1]
+
+
 def test_files_expire_and_are_cleaned_up(tmp_path: Path) -> None:
     clock = Clock()
     store = opened(tmp_path, clock)
