@@ -13,10 +13,12 @@ import pytest
 
 from paceline.errors import SettingsError
 from paceline.server.app import create_app
+from paceline.server.common.unknown_fields import HEADER
 from paceline.server.openai.batches import endpoint as module
 from paceline.server.openai.batches.store import FileStore, StoredFile
 from paceline.settings import Settings
 from tests.server.fake_service import REPLY, FakeService
+from tests.server.harness import refused
 from tests.server.openai.batches.harness import asking, results, serving, start, wait
 from tests.waiting import WAIT
 
@@ -43,9 +45,51 @@ def test_what_no_batch_needs_is_refused(sdk: openai.OpenAI) -> None:
     address = str(sdk.base_url)
     assert httpx.post(f"{address}files", json={}).json()["error"]["param"] == "file"
     assert httpx.post(f"{address}files", data={"purpose": "batch"}, files={}).status_code == 400
-    fields = {"purpose": "batch", "expires_after[anchor]": "created_at", "expires_after[seconds]": "9"}
-    refused = httpx.post(f"{address}files", data=fields, files={"file": ("a", b"x")})
-    assert refused.json()["error"]["param"] == "expires_after"
+
+
+def upload(client: openai.OpenAI, **fields: str) -> httpx.Response:
+    return httpx.post(f"{client.base_url}files", data={"purpose": "batch", **fields}, files={"file": ("a", b"x")})
+
+
+def test_the_expiry_of_an_upload_may_be_json(sdk: openai.OpenAI) -> None:
+    file = upload(sdk, expires_after='{"anchor": "created_at", "seconds": 3600}').json()
+    assert file["expires_at"] == file["created_at"] + 3600
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({"expires_after": text} for text in ("", "x", "{", "[]", "3600", '{"seconds": 3600}')),
+        {"expires_after": '{"anchor": "created_at", "seconds": "3600"}'},
+        {"expires_after": '{"anchor": "created_at", "seconds": 3599}'},
+        {"expires_after": '{"anchor": "created_at", "seconds": 3600, "more": 1}'},
+        {"expires_after": '{"anchor": "last_active_at", "seconds": 3600}'},
+        {"expires_after[anchor]": "created_at", "expires_after[seconds]": "9"},
+        {"expires_after[anchor]": "created_at", "expires_after[seconds]": "٣٦٠٠"},
+        {"expires_after[anchor]": "created_at", "expires_after[seconds]": "9" * 5000},
+        {"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600", "expires_after[more]": "1"},
+        {"expires_after[anchor]": "created_at"},
+        {"expires_after[]": "created_at"},
+        {"expires_after[seconds]": "3600", "expires_after": '{"anchor": "created_at", "seconds": 3600}'},
+    ],
+)
+def test_any_other_expiry_is_refused_by_its_name(sdk: openai.OpenAI, fields: dict[str, str]) -> None:
+    error = refused(upload(sdk, **fields), 400, "expires_after")
+    assert len(error["message"]) < 200
+
+
+def test_an_unknown_field_of_an_upload_is_named_and_with_strict_fields_refused(
+    sdk: openai.OpenAI, tmp_path: Path
+) -> None:
+    answer = upload(sdk, bogus="1", purposes="batch")
+    assert answer.status_code == 200
+    assert answer.headers[HEADER] == "bogus, purposes (did you mean purpose?)"
+    assert (
+        HEADER not in upload(sdk, **{"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}).headers
+    )
+    with serving(tmp_path, strict_fields=True) as client:
+        refused(upload(client, bogus="1"), 400, "bogus", "unknown field")
+        assert client.files.list().data == []
 
 
 def test_an_upload_to_a_full_disk_is_a_507_and_one_line_of_the_log(

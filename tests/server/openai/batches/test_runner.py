@@ -276,6 +276,8 @@ async def test_old_files_are_removed_again_and_again_but_no_running_batchs_input
 
 
 async def test_the_state_that_is_saved_last_is_the_latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, most, saved = 0, list[int](), Job.save
+
     def save(job: Job, folder: Path) -> None:
         nonlocal inside
         inside += 1
@@ -283,7 +285,6 @@ async def test_the_state_that_is_saved_last_is_the_latest(tmp_path: Path, monkey
         saved(job, folder)
         inside -= 1
 
-    inside, most, saved = 0, list[int](), Job.save
     batches = batches_of(FakeService(), tmp_path)
     monkeypatch.setattr(Job, "save", save)
     job = Job(None, CHAT, "file-1")
