@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,26 +12,29 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from paceline.cache.disk_files import take_lock
 from paceline.errors import InvalidRequest, SettingsError
 from paceline.server.common.fields import Lenient, Metadata, read_other, refuse_unsupported
-from paceline.server.http.errors import NotFound
+from paceline.server.common.unknown_fields import note_unknown
+from paceline.server.http.errors import NotFound, invalid_fields
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import TEXT, Answers, body_schema, object_of, returns
 from paceline.server.openai.batches.internal import InternalCalls
 from paceline.server.openai.batches.job import ENDPOINTS, Job
 from paceline.server.openai.batches.runner import Batches
-from paceline.server.openai.batches.store import FileStore, storing
+from paceline.server.openai.batches.store import FileStore, StoredFile, storing
 from paceline.server.openai.responses.store import page
 from paceline.server.state import AppState
 
 PIECE = 1 << 20
 MAX_JOBS = 1000  # of one key
 Limit = Annotated[int, Query(ge=1, le=10_000)]
+EXPIRY = "expires_after"
 UPLOAD = {
     "requestBody": {
         "required": True,
@@ -81,11 +85,36 @@ class BatchList(BaseModel):
     has_more: bool
 
 
+class Expiry(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    anchor: Literal["created_at"]
+    seconds: Annotated[int, Field(ge=3600, le=2_592_000)]
+
+
 class BatchBody(Lenient):
     input_file_id: str
     endpoint: str
     completion_window: str
     metadata: Metadata | None = None
+
+
+class OpenedFile(FileResponse):
+    """Read through its descriptor, so that it is whole also when the file is deleted meanwhile."""
+
+    def __init__(self, file: StoredFile, content: BinaryIO) -> None:
+        self.content = content
+        descriptor = content.fileno()
+        super().__init__(
+            f"/dev/fd/{descriptor}",
+            media_type="application/octet-stream",
+            filename=file.filename,
+            stat_result=os.fstat(descriptor),
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self.content:
+            await super().__call__(scope, receive, send)
 
 
 class BatchNotFound(NotFound):
@@ -118,7 +147,7 @@ def routes(state: AppState) -> APIRouter:
             os.close(lock)
 
     router = APIRouter(lifespan=running)
-    _add_files(router, files, batches)
+    _add_files(state, router, files, batches)
     _add_batches(state, router, files, batches)
     return router
 
@@ -134,12 +163,13 @@ def _locked(folder: Path) -> int:
     return lock
 
 
-def _add_files(router: APIRouter, files: FileStore, batches: Batches) -> None:
+def _add_files(state: AppState, router: APIRouter, files: FileStore, batches: Batches) -> None:
     @router.post("/v1/files", openapi_extra=UPLOAD, responses=returns(FileObject))
     async def upload_file(request: Request) -> Response:
         with storing():
             form = await _form(request)
             try:
+                note_unknown(state, request.url.path, form, _fields_of_upload(form))
                 stored = await _uploaded(form, files)
             finally:
                 await form.close()
@@ -161,16 +191,17 @@ def _add_files(router: APIRouter, files: FileStore, batches: Batches) -> None:
 
     @router.get("/v1/files/{file_id}/content", responses=CONTENT)
     async def file_content(file_id: str) -> Response:
-        file = files.find(file_id, current().owner)
-        return FileResponse(files.path(file.id), media_type="application/octet-stream", filename=file.filename)
+        with storing():
+            return OpenedFile(*await asyncio.to_thread(files.opened, file_id, current().owner))
 
     @router.delete("/v1/files/{file_id}", responses=returns(DeletedFile))
     async def delete_file(file_id: str) -> Response:
         file = files.find(file_id, current().owner)
         if batches.uses(file.id):
             raise InvalidRequest(f"The file {file.id} is the input of a batch that runs: cancel the batch first.")
+        files.forget(file.id)  # without a wait since it was found: it is deleted, or a batch's input
         with storing():
-            await asyncio.to_thread(files.delete, file.id)
+            await asyncio.to_thread(files.remove, file)
         return JSONResponse({"id": file.id, "object": "file", "deleted": True})
 
 
@@ -241,15 +272,28 @@ async def _uploaded(form: FormData, files: FileStore) -> Any:
     return await asyncio.to_thread(files.put, current().owner, name, "batch", _pieces(upload.file), seconds)
 
 
+def _fields_of_upload(form: FormData) -> set[str]:
+    return {"file", "purpose", EXPIRY, *(name for name in form if name.startswith(f"{EXPIRY}["))}
+
+
 def _expiry(form: FormData) -> int | None:
-    anchor, seconds = form.get("expires_after[anchor]"), form.get("expires_after[seconds]")
-    if anchor is None and seconds is None:
+    """From `expires_after[anchor]` and `expires_after[seconds]`, as OpenAI's clients send it, or from one JSON text."""
+    given = {name[len(EXPIRY) + 1 : -1]: form[name] for name in form if name.startswith(f"{EXPIRY}[")}
+    text = form.get(EXPIRY)
+    if text is None and not given:
         return None
-    if anchor != "created_at" or not isinstance(seconds, str) or not seconds.isascii() or not seconds.isdigit():
-        raise InvalidRequest.at("expires_after", 'must have the anchor "created_at" and a number of seconds.')
-    if not 3600 <= int(seconds[:10]) <= 2_592_000:
-        raise InvalidRequest.at("expires_after", ": seconds must lie between 3600 and 2592000.")
-    return int(seconds[:10])
+    if text is None:
+        seconds = given.get("seconds")
+        if isinstance(seconds, str) and re.fullmatch("[0-9]{1,10}", seconds):
+            given["seconds"] = int(seconds)
+    elif given or not isinstance(text, str):
+        raise InvalidRequest.at(EXPIRY, "must be one JSON object, or two fields.")
+    try:
+        return (Expiry.model_validate_json(text) if isinstance(text, str) else Expiry.model_validate(given)).seconds
+    except ValidationError as error:
+        raise InvalidRequest.at(
+            EXPIRY, f'must be {{"anchor": "created_at", "seconds": 3600 to 2592000}}; {invalid_fields(error)}'
+        ) from None
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

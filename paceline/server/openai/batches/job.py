@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 
 from paceline.errors import InvalidRequest
 from paceline.server.http.body import parse_json
-from paceline.server.openai.batches.store import write_json
+from paceline.server.openai.batches.store import new_id, write_json
 
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
 MAX_REQUESTS = 50_000  # OpenAI's
@@ -36,7 +36,7 @@ class Job:
     endpoint: str
     input_file_id: str
     metadata: dict[str, str] | None = None
-    id: str = field(default_factory=lambda: f"batch_{uuid.uuid4().hex}")
+    id: str = field(default_factory=lambda: new_id("batch_"))
     status: Status = "validating"
     created_at: int = field(default_factory=lambda: int(time.time()))
     expires_at: int = 0

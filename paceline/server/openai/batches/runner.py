@@ -52,12 +52,14 @@ class Batches:
         self.folder = folder
         self.jobs: dict[str, Job] = {}
         self._new = asyncio.Event()
+        self._running: Job | None = None
+        self._saving = asyncio.Lock()  # the state that is saved last is the latest
         self._stopped: dict[str, asyncio.Event] = {}  # by job: it was cancelled
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         loaded = load_described(folder, "batch_*.json", Job)
         for job in sorted(loaded.values(), key=lambda job: (job.created_at, job.id)):
             self.jobs[job.id] = job
-        files.clean(self._used())
+        files.remove_all(files.expired(self._used()))
 
     # -- what clients do
 
@@ -71,11 +73,14 @@ class Batches:
         self._new.set()
 
     async def cancel(self, job: Job) -> None:
-        if not job.ended and job.status != "cancelling":
-            job.become("cancelling")
-            await self._save(job)
+        if job.ended or job.status == "cancelling":
+            return
+        job.become("cancelling")
+        if job is not self._running and job.in_progress_at is None:  # nothing of it was answered
+            job.become("cancelled")
+        else:
             self._stop_event(job).set()
-            self._new.set()
+        await self._save(job)
 
     def uses(self, file_id: str) -> bool:
         return file_id in self._used()
@@ -89,17 +94,20 @@ class Batches:
             while True:
                 while self.state.gate.closed or not self.state.backend.ready:
                     await asyncio.sleep(POLL_SECONDS)
-                job = next((job for job in self.jobs.values() if not job.ended), None)
+                waiting = (job for job in self.jobs.values() if not job.ended)  # a cancelled one goes first
+                job = min(waiting, key=lambda job: job.status != "cancelling", default=None)
                 if job is None:
                     self._new.clear()
                     await self._new.wait()
                     continue
+                self._running = job
                 try:
                     await self._run(job, calls)
                 except Exception as error:
                     logger.exception("the batch %s failed", job.id)
                     await self._fail(job, error)
                 finally:
+                    self._running = None
                     self._stopped.pop(job.id, None)
         finally:
             cleaning.cancel()
@@ -288,12 +296,13 @@ class Batches:
         return self.folder / f"{job.id}.{kind}"
 
     async def _save(self, job: Job) -> None:
-        await asyncio.to_thread(job.save, self.folder)
+        async with self._saving:
+            await asyncio.to_thread(job.save, self.folder)
 
     async def _clean_now_and_then(self) -> None:
         while True:
             try:
-                await asyncio.to_thread(self.files.clean, self._used())
+                await asyncio.to_thread(self.files.remove_all, self.files.expired(self._used()))
                 oldest = self.files.clock() - self.files.days * DAY
                 for job in [job for job in self.jobs.values() if job.ended and job.created_at < oldest]:
                     del self.jobs[job.id]

@@ -7,16 +7,18 @@ whole, and is removed at the next start. Every call blocks its thread.
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
+import secrets
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, BinaryIO, ClassVar, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -26,10 +28,12 @@ from paceline.server.http.errors import DiskFull, NotFound, StorageFailed
 T = TypeVar("T")
 DAY = 86400
 PREFIX = "file-"
+_made = itertools.count()  # two may have the same time
 
 
-def new_id() -> str:
-    return f"{PREFIX}{uuid.uuid4().hex}"
+def new_id(prefix: str = PREFIX) -> str:
+    """Ids of one second sort as they were made, also after a restart: the time, a count, and what nobody can guess."""
+    return f"{prefix}{time.time_ns():016x}{next(_made) & 0xFFFF:04x}{secrets.token_hex(6)}"
 
 
 class FileNotStored(NotFound):
@@ -66,7 +70,7 @@ class FileStore:
     """Thread-safe. `clock` is in seconds, as time.time."""
 
     def __init__(self, folder: Path, limit_bytes: int, days: float, clock: Callable[[], float] = time.time) -> None:
-        # What has expired stays until `clean`: only the batches know which of it they still read.
+        # What has expired stays: only the batches know which of it they still read.
         self.folder = folder
         self.limit_bytes = limit_bytes
         self.days = days
@@ -140,19 +144,49 @@ class FileStore:
             files = [file for file in self._files.values() if file.owner == owner and file.expires_at > self.clock()]
         return sorted(files, key=lambda file: (file.created_at, file.id), reverse=True)
 
-    def delete(self, id: str) -> None:
-        with self._lock:
-            self._files.pop(id, None)
-        (self.folder / f"{id}.json").unlink(missing_ok=True)
-        self.path(id).unlink(missing_ok=True)
+    def opened(self, id: str, owner: str | None) -> tuple[StoredFile, BinaryIO]:
+        """To read it to its end, also when it is deleted meanwhile."""
+        file = self.find(id, owner)
+        try:
+            return file, self.path(id).open("rb")
+        except FileNotFoundError:
+            raise FileNotStored(id) from None
 
-    def clean(self, used: Collection[str] = ()) -> None:
-        """Remove what has expired and is not used."""
+    def forget(self, id: str) -> StoredFile | None:
+        """From here on nobody finds it, though it is still there: on the event loop, so that no batch takes it."""
         with self._lock:
-            expired = [file.id for file in self._files.values() if file.expires_at <= self.clock()]
-            gone = [id for id in expired if id not in used]
-        for id in gone:
-            self.delete(id)
+            return self._files.pop(id, None)
+
+    def expired(self, used: Collection[str] = ()) -> list[StoredFile]:
+        """Forget what has expired and is not used."""
+        with self._lock:
+            gone = [file for file in self._files.values() if file.expires_at <= self.clock() and file.id not in used]
+            for file in gone:
+                del self._files[file.id]
+        return gone
+
+    def remove(self, file: StoredFile) -> None:
+        """A forgotten one. One that cannot be removed is there again."""
+        described = self.folder / f"{file.id}.json"
+        try:
+            described.unlink(missing_ok=True)
+            self.path(file.id).unlink(missing_ok=True)
+        except OSError:
+            if described.exists():
+                with self._lock:
+                    self._files[file.id] = file
+            raise
+
+    def remove_all(self, files: Iterable[StoredFile]) -> None:
+        """Each, though another cannot be removed: raises what that raised."""
+        problem = None
+        for file in files:
+            try:
+                self.remove(file)
+            except OSError as error:
+                problem = error
+        if problem is not None:
+            raise problem
 
 
 def write_json(path: Path, value: Any) -> None:

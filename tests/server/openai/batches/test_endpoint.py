@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -11,11 +13,14 @@ import pytest
 
 from paceline.errors import SettingsError
 from paceline.server.app import create_app
+from paceline.server.common.unknown_fields import HEADER
 from paceline.server.openai.batches import endpoint as module
-from paceline.server.openai.batches.store import FileStore
+from paceline.server.openai.batches.store import FileStore, StoredFile
 from paceline.settings import Settings
 from tests.server.fake_service import REPLY, FakeService
+from tests.server.harness import refused
 from tests.server.openai.batches.harness import asking, results, serving, start, wait
+from tests.waiting import WAIT
 
 
 def test_a_file_is_stored_listed_read_and_deleted(sdk: openai.OpenAI) -> None:
@@ -40,9 +45,51 @@ def test_what_no_batch_needs_is_refused(sdk: openai.OpenAI) -> None:
     address = str(sdk.base_url)
     assert httpx.post(f"{address}files", json={}).json()["error"]["param"] == "file"
     assert httpx.post(f"{address}files", data={"purpose": "batch"}, files={}).status_code == 400
-    fields = {"purpose": "batch", "expires_after[anchor]": "created_at", "expires_after[seconds]": "9"}
-    refused = httpx.post(f"{address}files", data=fields, files={"file": ("a", b"x")})
-    assert refused.json()["error"]["param"] == "expires_after"
+
+
+def upload(client: openai.OpenAI, **fields: str) -> httpx.Response:
+    return httpx.post(f"{client.base_url}files", data={"purpose": "batch", **fields}, files={"file": ("a", b"x")})
+
+
+def test_the_expiry_of_an_upload_may_be_json(sdk: openai.OpenAI) -> None:
+    file = upload(sdk, expires_after='{"anchor": "created_at", "seconds": 3600}').json()
+    assert file["expires_at"] == file["created_at"] + 3600
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({"expires_after": text} for text in ("", "x", "{", "[]", "3600", '{"seconds": 3600}')),
+        {"expires_after": '{"anchor": "created_at", "seconds": "3600"}'},
+        {"expires_after": '{"anchor": "created_at", "seconds": 3599}'},
+        {"expires_after": '{"anchor": "created_at", "seconds": 3600, "more": 1}'},
+        {"expires_after": '{"anchor": "last_active_at", "seconds": 3600}'},
+        {"expires_after[anchor]": "created_at", "expires_after[seconds]": "9"},
+        {"expires_after[anchor]": "created_at", "expires_after[seconds]": "٣٦٠٠"},
+        {"expires_after[anchor]": "created_at", "expires_after[seconds]": "9" * 5000},
+        {"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600", "expires_after[more]": "1"},
+        {"expires_after[anchor]": "created_at"},
+        {"expires_after[]": "created_at"},
+        {"expires_after[seconds]": "3600", "expires_after": '{"anchor": "created_at", "seconds": 3600}'},
+    ],
+)
+def test_any_other_expiry_is_refused_by_its_name(sdk: openai.OpenAI, fields: dict[str, str]) -> None:
+    error = refused(upload(sdk, **fields), 400, "expires_after")
+    assert len(error["message"]) < 200
+
+
+def test_an_unknown_field_of_an_upload_is_named_and_with_strict_fields_refused(
+    sdk: openai.OpenAI, tmp_path: Path
+) -> None:
+    answer = upload(sdk, bogus="1", purposes="batch")
+    assert answer.status_code == 200
+    assert answer.headers[HEADER] == "bogus, purposes (did you mean purpose?)"
+    assert (
+        HEADER not in upload(sdk, **{"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}).headers
+    )
+    with serving(tmp_path, strict_fields=True) as client:
+        refused(upload(client, bogus="1"), 400, "bogus", "unknown field")
+        assert client.files.list().data == []
 
 
 def test_an_upload_to_a_full_disk_is_a_507_and_one_line_of_the_log(
@@ -58,6 +105,54 @@ def test_an_upload_to_a_full_disk_is_a_507_and_one_line_of_the_log(
     assert answer.json()["error"] == {"message": line, "type": "server_error", "param": None, "code": "disk_full"}
     [record] = [record for record in caplog.records if record.levelname == "ERROR"]
     assert record.getMessage() == f"POST /v1/files failed: {line}" and record.exc_info is None
+
+
+def test_a_download_that_has_begun_ends_whole_though_the_file_is_deleted(sdk: openai.OpenAI) -> None:
+    content = b"0123456789abcdef" * (1 << 20)  # more than a connection holds
+    file = sdk.files.create(file=("in.jsonl", content), purpose="batch")
+    with httpx.stream("GET", f"{sdk.base_url}files/{file.id}/content") as answer:
+        assert sdk.files.delete(file.id).deleted
+        assert answer.read() == content
+    assert answer.status_code == 200 and answer.headers["content-length"] == str(len(content))
+    with pytest.raises(openai.NotFoundError, match="not stored"):
+        sdk.files.content(file.id)
+
+
+def test_a_part_of_a_file_can_be_asked_for(sdk: openai.OpenAI) -> None:
+    file = sdk.files.create(file=("in.jsonl", b"0123456789"), purpose="batch")
+    address = f"{sdk.base_url}files/{file.id}/content"
+    part = httpx.get(address, headers={"range": "bytes=2-4"})
+    assert (part.status_code, part.content) == (206, b"234")
+    assert httpx.get(address, headers={"range": "bytes=2-3,5-6"}).content.count(b"\r\n23\r\n") == 1
+    assert httpx.get(address, headers={"range": "bytes=90-"}).status_code == 416
+    assert httpx.head(address).headers["content-length"] == "10"
+
+
+def test_a_file_that_is_being_deleted_becomes_no_batchs_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removing, go_on = threading.Event(), threading.Event()
+
+    def remove(store: FileStore, file: StoredFile) -> None:
+        removing.set()
+        assert go_on.wait(WAIT)
+        removed(store, file)
+
+    removed = FileStore.remove
+    monkeypatch.setattr(FileStore, "remove", remove)
+    with serving(tmp_path) as client, ThreadPoolExecutor() as pool:
+        file = client.files.create(file=("in.jsonl", b"{}"), purpose="batch")
+        deleting = pool.submit(client.files.delete, file.id)
+        assert removing.wait(WAIT)
+        try:
+            for call in (client.files.content, client.files.delete):
+                with pytest.raises(openai.NotFoundError):
+                    call(file.id)
+            with pytest.raises(openai.NotFoundError) as caught:
+                client.batches.create(input_file_id=file.id, endpoint="/v1/embeddings", completion_window="24h")
+            assert caught.value.param == "input_file_id"
+        finally:
+            go_on.set()
+        assert deleting.result().deleted
+        assert client.batches.list().data == []
 
 
 def test_a_batch_has_an_output_file_and_an_error_file(sdk: openai.OpenAI, worker: FakeService) -> None:
@@ -132,6 +227,24 @@ def test_a_batch_is_cancelled_and_says_what_was_not_answered(sdk: openai.OpenAI,
     errors = results(sdk, batch.error_file_id)
     assert {"r1", "r2"} <= set(errors) and errors["r1"]["error"]["code"] == "batch_cancelled"
     assert worker.idle.wait(60)
+
+
+def test_a_batch_that_is_cancelled_while_it_waits_for_another_is_cancelled_at_once(
+    sdk: openai.OpenAI, worker: FakeService
+) -> None:
+    worker.hanging.clear()
+    first = start(sdk, asking("!hang 1"))
+    assert worker.hanging.wait(WAIT)
+    second = start(sdk, asking("one"))
+    cancelled = sdk.batches.cancel(second.id)
+    assert cancelled.status == "cancelled" and cancelled.cancelling_at and cancelled.cancelled_at
+    assert sdk.batches.cancel(second.id).status == "cancelled"
+    assert sdk.files.delete(second.input_file_id).deleted
+    assert sdk.batches.retrieve(first.id).status == "in_progress"
+    sdk.batches.cancel(first.id)
+    assert wait(sdk, first).status == "cancelled" and wait(sdk, start(sdk, asking("one"))).status == "completed"
+    assert sdk.batches.retrieve(second.id).errors is None
+    assert worker.idle.wait(WAIT)
 
 
 def test_files_and_batches_are_their_keys_own(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import errno
 import json
 import threading
 import time
+import uuid
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -152,7 +153,7 @@ def test_a_batch_goes_on_though_its_input_expired_while_the_server_was_down(tmp_
 
 def test_what_was_answered_before_a_batch_failed_is_its_output(tmp_path: Path) -> None:
     job, files = interrupted(tmp_path)
-    files.delete(job.input_file_id)
+    files.path(job.input_file_id).unlink()
     with serving(tmp_path) as client:
         batch = wait(client, client.batches.retrieve(job.id))
         assert batch.status == "failed" and batch.errors is not None
@@ -167,7 +168,7 @@ def test_what_was_answered_is_kept_until_it_can_be_handed_over(tmp_path: Path, m
         raise OSError(errno.ENOSPC, "No space left on device")
 
     job, files = interrupted(tmp_path)
-    files.delete(job.input_file_id)
+    files.path(job.input_file_id).unlink()
     with monkeypatch.context() as patch:
         patch.setattr(FileStore, "adopt", adopt)
         with serving(tmp_path) as client:
@@ -253,14 +254,15 @@ async def test_old_files_are_removed_again_and_again_but_no_running_batchs_input
 ) -> None:
     cleaned: list[set[str]] = []
 
-    def clean(used: set[str]) -> None:
+    def expired(used: set[str]) -> list[StoredFile]:
         cleaned.append(used)
         if len(cleaned) == 1:
             raise OSError(errno.EIO, "Input/output error")
+        return []
 
     monkeypatch.setattr(runner, "CLEAN_SECONDS", 0.0)
     batches = batches_of(FakeService(), tmp_path)
-    monkeypatch.setattr(batches.files, "clean", clean)
+    monkeypatch.setattr(batches.files, "expired", expired)
     ended, runs, old = Job(None, CHAT, "file-1", status="failed"), Job(None, CHAT, "file-2"), Job(None, CHAT, "file-3")
     old.status, old.created_at = "completed", 1000
     for job in (ended, runs, old):
@@ -271,6 +273,33 @@ async def test_old_files_are_removed_again_and_again_but_no_running_batchs_input
     await asyncio.gather(cleaning, return_exceptions=True)
     assert cleaned[0] == cleaned[-1] == {"file-2"}
     assert set(batches.jobs) == {ended.id, runs.id} and not (batches.folder / f"{old.id}.json").exists()
+
+
+async def test_the_state_that_is_saved_last_is_the_latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, most, saved = 0, list[int](), Job.save
+
+    def save(job: Job, folder: Path) -> None:
+        nonlocal inside
+        inside += 1
+        most.append(inside)
+        saved(job, folder)
+        inside -= 1
+
+    batches = batches_of(FakeService(), tmp_path)
+    monkeypatch.setattr(Job, "save", save)
+    job = Job(None, CHAT, "file-1")
+    await asyncio.gather(batches.add(job), *(batches._save(job) for _ in range(8)), batches.cancel(job))
+    assert set(most) == {1}
+    assert json.loads((tmp_path / "batches" / f"{job.id}.json").read_text())["status"] == "cancelled"
+
+
+async def test_batches_of_one_second_keep_their_order_after_a_restart(tmp_path: Path) -> None:
+    older = Job(None, CHAT, "file-1", id=f"batch_{uuid.uuid4().hex}", created_at=1000)  # as ids were once
+    made = [older, *(Job(None, CHAT, "file-1", created_at=2000) for _ in range(20))]
+    batches = batches_of(FakeService(), tmp_path)
+    for job in made:
+        await batches.add(job)
+    assert list(batches_of(FakeService(), tmp_path).jobs) == list(batches.jobs) == [job.id for job in made]
 
 
 def test_a_file_that_describes_no_batch_is_skipped_at_the_start(tmp_path: Path) -> None:

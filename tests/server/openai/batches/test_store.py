@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,16 @@ def opened(folder: Path, clock: Clock | None = None, limit: int = 1000, days: fl
 
 def put(store: FileStore, content: bytes = b"abc", owner: str | None = None, seconds: int | None = None) -> str:
     return store.put(owner, "in.jsonl", "batch", iter([content]), seconds).id
+
+
+def delete(store: FileStore, id: str) -> None:
+    file = store.forget(id)
+    assert file is not None
+    store.remove(file)
+
+
+def clean(store: FileStore, used: Collection[str] = ()) -> None:
+    store.remove_all(store.expired(used))
 
 
 def test_a_file_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -77,6 +87,11 @@ def test_a_file_is_its_owners(tmp_path: Path) -> None:
         store.find(theirs, "key-1")
 
 
+def test_files_of_one_second_keep_their_order_after_a_restart(tmp_path: Path) -> None:
+    made = [put(opened(tmp_path)) for _ in range(20)]
+    assert [file.id for file in opened(tmp_path).of(None)] == made[::-1]
+
+
 def test_files_expire_and_are_cleaned_up(tmp_path: Path) -> None:
     clock = Clock()
     store = opened(tmp_path, clock)
@@ -85,14 +100,14 @@ def test_files_expire_and_are_cleaned_up(tmp_path: Path) -> None:
     with pytest.raises(FileNotStored):
         store.find(short, None)
     assert [file.id for file in store.of(None)] == [long]
-    store.clean({short})
+    clean(store, {short})
     assert store.path(short).exists()  # a batch still reads it
-    store.clean()
+    clean(store)
     assert not store.path(short).exists() and store.path(long).exists()
     clock.now += 30 * DAY
     again = opened(tmp_path, clock)
     assert again.of(None) == [] and again.path(long).exists()  # a batch may still read it
-    again.clean()
+    clean(again)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -102,7 +117,7 @@ def test_there_is_a_limit_on_bytes(tmp_path: Path) -> None:
     store.check_room(2)
     with pytest.raises(StorageFull, match="--files-gb"):
         store.check_room(3)
-    store.delete(id)
+    delete(store, id)
     store.check_room(5)
 
 
@@ -147,3 +162,40 @@ def test_what_the_disk_does_not_take_is_one_line_without_a_path(
     with pytest.raises(StorageFailed) as raised, storing():
         raise OSError(number, "Input/output error", "/secret/path")
     assert type(raised.value) is kind and status_of(raised.value) == status and str(raised.value) == line
+
+
+def test_a_file_that_was_opened_is_read_to_its_end_and_one_that_is_gone_is_not_found(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    id = put(store)
+    _, content = store.opened(id, None)
+    delete(store, id)
+    with content:
+        assert content.read() == b"abc"
+    with pytest.raises(FileNotStored):
+        store.opened(id, None)
+    lost = put(store)
+    store.path(lost).unlink()
+    with pytest.raises(FileNotStored):
+        store.opened(lost, None)
+
+
+def test_what_cannot_be_removed_is_still_there_and_keeps_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        if path.stem == stuck:
+            raise OSError(errno.EIO, "Input/output error")
+        unlinked(path, missing_ok=missing_ok)
+
+    unlinked = Path.unlink
+    clock = Clock()
+    store = opened(tmp_path, clock)
+    stuck, other = put(store), put(store)
+    clock.now += 31 * DAY
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink)
+        with pytest.raises(OSError, match="Input/output"):
+            clean(store)
+    assert store.path(stuck).exists() and not store.path(other).exists() and store.used_bytes == 3
+    clean(store)
+    assert list(tmp_path.iterdir()) == []
