@@ -136,11 +136,10 @@ def _objects(calls: Calls, *, bare: bool = False, by_name: bool = False) -> Step
 def _by_name(calls: Calls) -> Steps[None]:
     """{"get_weather": {...}}"""
     source = calls.source
-    if not (yield from source.literal("{")):
-        raise NotACall
-    yield from source.space()
-    if not (yield from source.literal('"')):
-        raise NotACall
+    for mark in ("{", '"'):
+        if not (yield from source.literal(mark)):
+            raise NotACall
+        yield from source.space()
     name = yield from calls.name('"')
     yield from source.literal('"')
     yield from source.space()
@@ -148,9 +147,7 @@ def _by_name(calls: Calls) -> Steps[None]:
         raise NotACall
     yield from source.space()
     yield from calls.json_arguments(name)
-    yield from source.space()
-    if not (yield from source.literal("}")):
-        raise NotACall
+    yield from calls.trailer("}")
 
 
 def _object(calls: Calls, bare: bool) -> Steps[None]:
