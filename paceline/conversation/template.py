@@ -254,6 +254,13 @@ _TOOL = {
 
 PROBES = {
     "system": Probe([{"role": "system", "content": "system-probe"}, _user()], ("system-probe", "user-probe")),
+    "system, no last question": Probe(  # Mistral Nemo's stands in the last question, if that is the end
+        [{"role": "system", "content": "system-probe"}, *_calls("", "call_probe_zero")[:3]],
+        ("system-probe", "user-probe", "call-probe-0", "result-probe-0"),
+    ),
+    "call at the front": Probe(  # a history that was cut: Llama 3 takes its beginning for a question
+        _calls("", "call_probe_zero")[1:], tuple(word for word in _ONE_CALL if word != "user-probe"), [_TOOL]
+    ),
     "system alone": Probe([{"role": "system", "content": "system-probe"}], ("system-probe",)),
     "system of parts": Probe(
         [{"role": "system", "content": [_text("system-probe"), {"type": "image"}, _text("more-probe")]}, _user()],
@@ -279,8 +286,12 @@ def _features(messages: Sequence[Message], tools: Tools | None) -> Iterator[str]
     asked = any(message["role"] == "user" for message in messages)
     if tools:
         yield "tools" if asked else "tools, no user"
+    if messages[0].get("tool_calls"):
+        yield "call at the front"
     if messages[0]["role"] == "system":
         yield "system" if asked else "system alone"
+        if asked and messages[-1]["role"] != "user":
+            yield "system, no last question"
         if isinstance(messages[0]["content"], list):
             yield "system of parts"
     for message in messages:

@@ -56,6 +56,8 @@ FALLBACKS: tuple[Fallback, ...] = (
     frozenset({FallbackChange.EMPTY}),
     frozenset({FallbackChange.SPLIT}),
     frozenset({FallbackChange.IDS, FallbackChange.SPLIT}),
+    frozenset({FallbackChange.ALTERNATE}),
+    frozenset({FallbackChange.ALTERNATE, FallbackChange.IDS}),
     frozenset({FallbackChange.PYTHON}),
     frozenset({FallbackChange.DESCRIBE}),
     frozenset({FallbackChange.SYSTEM}),
@@ -102,8 +104,9 @@ def apply_fallback(
         result = [*neighbours_merged(result[:2]), *result[2:]]
     if FallbackChange.ALTERNATE in fallback:
         result = neighbours_merged(result)
-        if result[0]["role"] == "assistant":
-            result = [{"role": "user", "content": ""}, *result]
+        first = next((place for place, message in enumerate(result) if message["role"] != "system"), 0)
+        if result[first]["role"] in ("assistant", "tool"):
+            result = [*result[:first], {"role": "user", "content": ""}, *result[first:]]
     return result, tools
 
 

@@ -62,6 +62,8 @@ CONVERSATIONS: dict[str, tuple[list[Message], bool]] = {  # and whether there ar
     "reasoning": ([USER, {**ANSWER, "reasoning_content": "thought"}, AGAIN], False),
     "tools": ([SYSTEM, USER], True),
     "call": ([USER, *_calling(WEATHER), AGAIN], True),
+    "system and call": ([SYSTEM, USER, *_calling(WEATHER)], True),
+    "call at the front": ([*_calling(WEATHER), AGAIN], True),
     "call beside text": ([USER, *_calling(WEATHER, text="w-answer")], True),
     "two calls": ([USER, *_calling(WEATHER, FILES), AGAIN], True),
     "call after call": ([USER, *_calling(WEATHER), *_calling(FILES), ANSWER, AGAIN], True),

@@ -103,3 +103,24 @@ def test_the_default_template_tells_of_the_tools_that_the_other_one_refuses() ->
     templates = Templates.of({"default": PLAIN, "tool_use": "{{ raise_exception('no description') }}"})
     text = templates.render([says("user", "x")], [TOOL])
     assert "of a {city}" in text and "[user] x" in text
+
+
+def test_a_system_message_that_stands_in_the_last_question_is_kept_while_tools_answer() -> None:
+    source = (
+        "{% for m in messages %}{% if m.role == 'user' %}{% if loop.last and messages[0].role == 'system' %}"
+        "[system] {{ messages[0].content }}\n{% endif %}[user] {{ m.content }}\n{% elif m.role != 'system' %}"
+        "[{{ m.role }}] {{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}\n{% endif %}{% endfor %}"
+    )
+    asked = [says("system", "be brief"), says("user", "ask")]
+    assert rendered(source, asked).startswith("[system] be brief\n[user] ask")
+    text = rendered(source, [says("system", "be brief"), *called()])
+    assert text.startswith("[user] be brief\n\nask\n[assistant] ") and "sunny" in text
+
+
+def test_a_call_at_the_front_gets_an_empty_question_where_it_would_be_taken_for_one() -> None:
+    source = (
+        "[user] {{ messages[0].content }} {{ tools | tojson }}\n{% for m in messages[1:] %}"
+        "[{{ m.role }}] {{ m.content }}{{ m.tool_calls | tojson if m.tool_calls }}\n{% endfor %}"
+    )
+    text = rendered(source, called()[1:], [TOOL])
+    assert text.startswith("[user]  [") and "[assistant] [{" in text and text.endswith("[tool] sunny\n")
