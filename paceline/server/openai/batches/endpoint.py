@@ -278,7 +278,7 @@ def _fields_of_upload(form: FormData) -> set[str]:
 
 def _expiry(form: FormData) -> int | None:
     """From `expires_after[anchor]` and `expires_after[seconds]`, as OpenAI's clients send it, or from one JSON text."""
-    given = {name[len(EXPIRY) + 1 : -1]: form[name] for name in form if name.startswith(f"{EXPIRY}[")}
+    given: dict[str, Any] = {name[len(EXPIRY) + 1 : -1]: form[name] for name in form if name.startswith(f"{EXPIRY}[")}
     text = form.get(EXPIRY)
     if text is None and not given:
         return None
