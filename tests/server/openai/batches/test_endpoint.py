@@ -342,3 +342,25 @@ def test_a_folder_is_one_servers_while_it_runs(tmp_path: Path) -> None:
         create_app(FakeService(), settings)
     with serving(tmp_path) as client:
         assert client.batches.list().data == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "files/..%2f..%2fetc", 404),
+        ("GET", "files/file-1/content/more", 404),
+        ("GET", "batches/batch_1/none", 404),
+        ("PUT", "files", 405),
+        ("DELETE", "batches", 405),
+        ("PATCH", "batches/batch_1", 404),
+    ],
+)
+def test_a_server_with_a_folder_for_files_does_not_say_it_has_none(
+    sdk: openai.OpenAI, method: str, path: str, status: int
+) -> None:
+    answer = httpx.request(method, f"{sdk.base_url}{path}")
+    assert answer.status_code == status and "--files-dir" not in answer.text
+    if status == 405:
+        assert answer.headers["allow"] == "GET, HEAD, POST"
+    else:
+        assert answer.json()["error"]["message"].startswith("There is no /v1/")
