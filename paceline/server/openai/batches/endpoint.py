@@ -21,7 +21,7 @@ from paceline.cache.disk_files import take_lock
 from paceline.errors import InvalidRequest, SettingsError
 from paceline.server.common.fields import Lenient, Metadata, read_other, refuse_unsupported
 from paceline.server.common.unknown_fields import note_unknown
-from paceline.server.http.errors import NotFound, invalid_fields
+from paceline.server.http.errors import REFUSED_METHODS, NotFound, invalid_fields
 from paceline.server.http.identity import current
 from paceline.server.http.openapi import TEXT, Answers, body_schema, object_of, returns
 from paceline.server.openai.batches.internal import InternalCalls
@@ -149,6 +149,7 @@ def routes(state: AppState) -> APIRouter:
     router = APIRouter(lifespan=running)
     _add_files(state, router, files, batches)
     _add_batches(state, router, files, batches)
+    _refuse_others(router)
     return router
 
 
@@ -251,6 +252,19 @@ def _add_batches(state: AppState, router: APIRouter, files: FileStore, batches: 
         return JSONResponse(job.described())
 
 
+def _refuse_others(router: APIRouter) -> None:
+    """In front of server/not_implemented, which would say that there is no folder for files."""
+    for path in ("/v1/files", "/v1/batches"):
+        _refuse(router, path, 405)
+        _refuse(router, f"{path}/{{rest:path}}", 404)
+
+
+def _refuse(router: APIRouter, path: str, status: int) -> None:
+    @router.api_route(path, methods=REFUSED_METHODS, include_in_schema=False)
+    async def refuse() -> Response:
+        raise HTTPException(status)
+
+
 async def _form(request: Request) -> FormData:
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise InvalidRequest("A file is sent as multipart/form-data, with the fields file and purpose.", field="file")
@@ -278,7 +292,7 @@ def _fields_of_upload(form: FormData) -> set[str]:
 
 def _expiry(form: FormData) -> int | None:
     """From `expires_after[anchor]` and `expires_after[seconds]`, as OpenAI's clients send it, or from one JSON text."""
-    given = {name[len(EXPIRY) + 1 : -1]: form[name] for name in form if name.startswith(f"{EXPIRY}[")}
+    given: dict[str, Any] = {name[len(EXPIRY) + 1 : -1]: form[name] for name in form if name.startswith(f"{EXPIRY}[")}
     text = form.get(EXPIRY)
     if text is None and not given:
         return None

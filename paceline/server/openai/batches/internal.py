@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.types import Message, Scope
 
-from paceline.server.http.errors import UnhandledErrors
+from paceline.errors import InvalidRequest
+from paceline.server.http.errors import UnhandledErrors, error_response
 from paceline.server.http.identity import RequestContext, answering
 from paceline.server.http.requests import Requests
 from paceline.server.http.response import encode_long
@@ -33,8 +34,11 @@ class InternalCalls:
         self._app = UnhandledErrors(routed)
         self._requests = requests
 
-    async def post(self, path: str, body: Mapping[str, Any], owner: str | None) -> Reply:
-        """The answer to a POST of `owner`, charged to its batches. Cancelling this frees its sequences."""
+    async def post(
+        self, path: str, body: Mapping[str, Any], owner: str | None, check: Callable[[], None] = lambda: None
+    ) -> Reply:
+        """The answer to a POST of `owner`, charged to its batches. Cancelling this frees its sequences. What `check`
+        raises is the answer."""
         content = await asyncio.to_thread(encode_long, dict(body))
         state = {} if owner is None else {"user": owner}
         context = RequestContext(f"req_{uuid.uuid4().hex}", state, charged=f"batches/{owner or 'all'}")
@@ -70,5 +74,10 @@ class InternalCalls:
                 pieces.append(message.get("body", b""))
 
         with answering(context), self._requests.inside(context):
-            await self._app(scope, receive, send)
+            try:
+                check()
+            except InvalidRequest as error:
+                await error_response(error, path)(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
         return Reply(status, context.id, await asyncio.to_thread(json.loads, b"".join(pieces)))

@@ -18,6 +18,7 @@ from paceline.server.openai.batches.store import new_id, write_json
 
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
 MAX_REQUESTS = 50_000  # OpenAI's
+LINE_FIELDS = ("custom_id", "method", "url", "body")
 MAX_PROBLEMS = 100  # that a failed batch names
 WINDOW_SECONDS = 24 * 3600
 LONGEST_ID = 512  # characters of a custom_id
@@ -86,6 +87,7 @@ class Job:
 class Line:
     custom_id: str
     body: dict[str, Any]
+    fields: dict[str, Any]  # all that the line has
 
 
 class BadLine(Exception):
@@ -141,7 +143,7 @@ def read_line(text: bytes, endpoint: str) -> Line:
         raise BadLine("invalid_json_line", str(error)) from None
     if not isinstance(fields, dict):
         raise BadLine("invalid_json_line", "A line must be a JSON object.")
-    id, method, url, body = (fields.get(name) for name in ("custom_id", "method", "url", "body"))
+    id, method, url, body = (fields.get(name) for name in LINE_FIELDS)
     if not isinstance(id, str) or not 1 <= len(id) <= LONGEST_ID:
         raise BadLine("missing_required_parameter", f"custom_id must have 1 to {LONGEST_ID} characters.", "custom_id")
     if method not in (None, "POST"):
@@ -153,7 +155,7 @@ def read_line(text: bytes, endpoint: str) -> Line:
     for name in ("stream", "background"):
         if body.get(name):
             raise BadLine("invalid_request", f"A request of a batch cannot ask for {name}.", f"body.{name}")
-    return Line(id, body)
+    return Line(id, body, fields)
 
 
 def finished(path: Path) -> dict[str, bool]:

@@ -13,10 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from paceline.errors import PacelineError
+from paceline.server.common.fields import Priority
+from paceline.server.common.unknown_fields import note_unknown
 from paceline.server.http.response import encode_long
 from paceline.server.openai.batches.internal import InternalCalls
 from paceline.server.openai.batches.job import (
+    LINE_FIELDS,
     BadLine,
     Job,
     Line,
@@ -30,6 +35,7 @@ from paceline.server.openai.batches.store import DAY, FileStore, load_described,
 from paceline.server.state import AppState
 
 LOWEST = 1000  # the last that a priority can say
+PRIORITY: TypeAdapter[int | None] = TypeAdapter(Priority | None)
 POLL_SECONDS = 0.1  # between two looks at the engine
 RETRY_SECONDS = 1.0  # after the engine refused a request for now
 CLEAN_SECONDS = 3600.0
@@ -191,9 +197,11 @@ class Batches:
             await asyncio.gather(stopped, *running, return_exceptions=True)
 
     async def _result(self, job: Job, calls: InternalCalls, line: Line) -> tuple[dict[str, Any], bool]:
+        def check() -> None:
+            note_unknown(self.state, "a line of a batch", line.fields, LINE_FIELDS)
+
         while True:
-            body = {**line.body, "priority": LOWEST}
-            reply = await calls.post(job.endpoint, body, job.owner)
+            reply = await calls.post(job.endpoint, _lowered(line.body), job.owner, check)
             if reply.status not in FOR_NOW:
                 break
             await asyncio.sleep(RETRY_SECONDS)
@@ -328,6 +336,15 @@ def _next_line(lines: Iterator[tuple[int, bytes]], endpoint: str, done: set[str]
         if line.custom_id not in done:
             return line
     return None
+
+
+def _lowered(body: dict[str, Any]) -> dict[str, Any]:
+    """With the lowest priority; a wrong one is left for the endpoint to refuse."""
+    try:
+        PRIORITY.validate_python(body.get("priority"), strict=True)
+    except ValidationError:
+        return body
+    return {**body, "priority": LOWEST}
 
 
 def _written(result: dict[str, Any]) -> bytes:

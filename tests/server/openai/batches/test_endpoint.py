@@ -6,6 +6,7 @@ import errno
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -18,7 +19,7 @@ from paceline.server.openai.batches import endpoint as module
 from paceline.server.openai.batches.store import FileStore, StoredFile
 from paceline.settings import Settings
 from tests.server.fake_service import REPLY, FakeService
-from tests.server.harness import refused
+from tests.server.harness import refused, user
 from tests.server.openai.batches.harness import asking, results, serving, start, wait
 from tests.waiting import WAIT
 
@@ -176,6 +177,45 @@ def test_a_batch_has_an_output_file_and_an_error_file(sdk: openai.OpenAI, worker
     assert batch.id in [each.id for each in sdk.batches.list()]
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "body"),
+    [
+        ("/v1/chat/completions", {"messages": user("hi")}),
+        ("/v1/completions", {"prompt": "x"}),
+        ("/v1/embeddings", {"input": "x"}),
+        ("/v1/responses", {"input": "x"}),
+    ],
+)
+def test_a_wrong_priority_of_a_request_is_an_error_of_this_request(
+    sdk: openai.OpenAI, worker: FakeService, endpoint: str, body: dict[str, Any]
+) -> None:
+    given = ["zzz", 1001, True, 0.5, [], 7, None]
+    lines = [{"custom_id": str(i), "url": endpoint, "body": {**body, "priority": each}} for i, each in enumerate(given)]
+    before = len(worker.requests)
+    batch = wait(sdk, start(sdk, lines, endpoint))
+    errors = results(sdk, batch.error_file_id)
+    assert set(errors) == {"0", "1", "2", "3", "4"} and set(results(sdk, batch.output_file_id)) == {"5", "6"}
+    for result in errors.values():
+        assert result["response"]["status_code"] == 400
+        assert result["response"]["body"]["error"]["param"] == "priority"
+    if endpoint != "/v1/embeddings":  # the fake service notes no priority of those
+        assert [request.priority for request in worker.requests[before:]] == [1000, 1000]
+
+
+def test_an_unknown_key_of_a_line_is_logged_and_with_strict_fields_an_error_of_this_line(
+    sdk: openai.OpenAI, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [{**line, "boddy": 1} if line["custom_id"] == "r1" else line for line in asking("one", "two")]
+    assert set(results(sdk, wait(sdk, start(sdk, lines)).output_file_id)) == {"r0", "r1"}
+    assert "a line of a batch: a field that this server does not know was ignored: boddy" in caplog.text
+    with serving(tmp_path, strict_fields=True) as client:
+        batch = wait(client, start(client, lines))
+        assert batch.status == "completed" and set(results(client, batch.output_file_id)) == {"r0"}
+        response = results(client, batch.error_file_id)["r1"]["response"]
+    assert response["status_code"] == 400 and response["request_id"].startswith("req_")
+    assert response["body"]["error"]["param"] == "boddy"
+
+
 def test_every_endpoint_has_batches(sdk: openai.OpenAI) -> None:
     for endpoint, body in (
         ("/v1/completions", {"prompt": "x"}),
@@ -302,3 +342,25 @@ def test_a_folder_is_one_servers_while_it_runs(tmp_path: Path) -> None:
         create_app(FakeService(), settings)
     with serving(tmp_path) as client:
         assert client.batches.list().data == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "files/..%2f..%2fetc", 404),
+        ("GET", "files/file-1/content/more", 404),
+        ("GET", "batches/batch_1/none", 404),
+        ("PUT", "files", 405),
+        ("DELETE", "batches", 405),
+        ("PATCH", "batches/batch_1", 404),
+    ],
+)
+def test_a_server_with_a_folder_for_files_does_not_say_it_has_none(
+    sdk: openai.OpenAI, method: str, path: str, status: int
+) -> None:
+    answer = httpx.request(method, f"{sdk.base_url}{path}")
+    assert answer.status_code == status and "--files-dir" not in answer.text
+    if status == 405:
+        assert answer.headers["allow"] == "GET, HEAD, POST"
+    else:
+        assert answer.json()["error"]["message"].startswith("There is no /v1/")
