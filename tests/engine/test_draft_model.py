@@ -10,6 +10,7 @@ import mlx.core as mx
 import pytest
 
 from paceline.engine.draft_model import MAX_FAILURES, DraftModelProposer, why_not
+from paceline.engine.forward import Forward
 from paceline.engine.sequence import DRAFT_LAG
 from paceline.models.loader import load
 from paceline.types import Prompt, Sampling
@@ -145,7 +146,7 @@ def test_a_draft_model_that_fails_costs_no_sequence_anything(
     stepper = stepper_for(folder)
     mine = proposer(stepper)
     target = {"propose": "forward", "read": "_last_logits", "join": "_join"}[where]
-    setattr(mine, target, broken)
+    setattr(mine, target, Forward(broken) if where == "propose" else broken)
     heard = {size: stepper.greedy(str(size), prompt(size), LONG) for size in (2, 9, 33)}
     stepper.finish()
     for size, each in heard.items():
@@ -174,7 +175,7 @@ def test_a_failed_step_is_retried_without_the_draft_model(tiny: Tiny) -> None:
     stepper.step(6)
     [seq] = stepper.runner.seqs
     assert seq.draft.joined
-    real, stepper.runner.forward = stepper.runner.forward, broken  # type: ignore[assignment]
+    real, stepper.runner.forward = stepper.runner.forward, Forward(broken)
     stepper.step()
     stepper.runner.forward = real
     stepper.finish()
