@@ -45,7 +45,8 @@ class DeltaStream:
         self._max_unread = max_unread
         self._on_overflow = on_overflow
         self._unread = 0  # tokens
-        self._queue: asyncio.Queue[Delta] = asyncio.Queue()
+        self._arrived: list[Delta] = []
+        self._reader: asyncio.Future[None] | None = None  # waits for something to arrive
         self._merged: deque[Delta] = deque()
         self._overflowed = False
 
@@ -61,25 +62,27 @@ class DeltaStream:
         if self._unread > self._max_unread:
             self._overflowed = True
             self._on_overflow()
-            self._taken(self._queue.qsize())
+            self._arrived.clear()
             self._merged.clear()
             refusal = SlowReader(f"The answer was not read: {self._unread} tokens of it were waiting.")
             delta = Delta(finish_reason="error", error=str(refusal), refusal=refusal)
-        self._queue.put_nowait(delta)
+        self._arrived.append(delta)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     async def get(self) -> Delta:
         """What a choice has produced since its last delta: the tokens of a step, or more if the reader was busy."""
         if not self._merged:
-            if self._queue.qsize() > MAX_MERGED:
+            if not self._arrived:
+                self._reader = self.loop.create_future()
+                await self._reader
+            elif len(self._arrived) > MAX_MERGED:
                 await asyncio.sleep(0)  # others run between two parts of a long backlog
-            first = await self._queue.get()
-            self._merged.extend(merged([first, *self._taken(MAX_MERGED - 1)]))
+            taken, self._arrived = self._arrived[:MAX_MERGED], self._arrived[MAX_MERGED:]
+            self._merged.extend(taken if len(taken) == 1 else merged(taken))
         delta = self._merged.popleft()
         self._unread -= len(delta.token_ids)
         return delta
-
-    def _taken(self, most: int) -> list[Delta]:
-        return [self._queue.get_nowait() for _ in range(min(self._queue.qsize(), most))]
 
 
 def merged(deltas: Iterable[Delta]) -> Iterator[Delta]:

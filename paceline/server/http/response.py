@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from paceline.errors import PacelineError
+from paceline.server.http.limits import SEND_CHUNK
 
 T = TypeVar("T")
 Events = AsyncGenerator[bytes, None]
@@ -101,6 +102,10 @@ class EventStream(Response):
         self._sent_at = self._time()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def as_message(content: bytes) -> None:
+            await send({"type": "http.response.body", "body": content, "more_body": True})
+
+        self._write = scope.get("state", {}).get(SEND_CHUNK, as_message)
         with suppress(ClientDisconnect):
             await unless_disconnected(receive, self._send_all(send))
 
@@ -108,43 +113,42 @@ class EventStream(Response):
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             if not self.first.done():  # it has been waited for as long as a client is left without a byte
-                await self._send(send, self.keep_alive.sign)
-            signs = asyncio.create_task(self._send_signs(send))
+                await self._send(self.keep_alive.sign)
+            signs = asyncio.create_task(self._send_signs())
             try:
-                event = await self._next(self.first)
-                while event is not None:
-                    await self._send(send, event)
-                    event = await self._next(anext(self.rest, None))
+                await self._send_events()
             finally:
                 await _cancelled(signs)
             if self.end:
-                await self._send(send, self.end)
+                await self._send(self.end)
             await send({"type": "http.response.body", "body": b""})
         finally:
             await _cancelled(self.first)
             await self.rest.aclose()
 
-    async def _send(self, send: Send, content: bytes) -> None:
-        await send({"type": "http.response.body", "body": content, "more_body": True})
+    async def _send_events(self) -> None:
+        """After a failure an event for it, and no other."""
+        try:
+            await self._send(await self.first)
+            async for event in self.rest:
+                await self._send(event)
+        except Exception as error:
+            if not isinstance(error, PacelineError):
+                logger.exception("a stream failed")
+            await self._send(self.failed(error))
+
+    async def _send(self, content: bytes) -> None:
+        await self._write(content)
         self._sent_at = self._time()
 
-    async def _send_signs(self, send: Send) -> None:
+    async def _send_signs(self) -> None:
         """Beside the events: a timer for each of them would cost more than the few signs."""
         seconds = self.keep_alive.seconds
         while seconds is not None:
             if (left := self._sent_at + seconds - self._time()) > 0:
                 await asyncio.sleep(left)
             else:
-                await self._send(send, self.keep_alive.sign)
-
-    async def _next(self, event: Awaitable[bytes | None]) -> bytes | None:
-        """The next event; after a failure an event for it, and then None: a generator that raised has ended."""
-        try:
-            return await event
-        except Exception as error:
-            if not isinstance(error, PacelineError):
-                logger.exception("a stream failed")
-            return self.failed(error)
+                await self._send(self.keep_alive.sign)
 
 
 # -- JSON

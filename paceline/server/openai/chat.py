@@ -151,7 +151,7 @@ class Chat:
         shown = [event for event in delta.events if self.shows_reasoning or not isinstance(event, Reasoning)]
         contents = [_delta(event) for event in shown]
         chunks = [_chunk(delta.index, content) for content in contents if content is not None]
-        told = self._with_tokens(delta)
+        told = self._with_tokens(delta) if self.body.logprobs or self.body.return_token_ids else []
         entries = [entry for each in told for entry in each.logprobs]
         scores = self._logprobs(entries) if self.body.logprobs and entries else None
         ids = [token for each in told for token in each.token_ids] if self.body.return_token_ids else []

@@ -100,7 +100,7 @@ class Loop(asyncio.SelectorEventLoop):
 class Client(asyncio.Transport):
     """A connection without a network: what the client sends, and what it hears."""
 
-    def __init__(self, loop: Loop, config: uvicorn.Config, timeout: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, config: uvicorn.Config, timeout: float) -> None:
         super().__init__()
         self.loop, self.state = loop, ServerState()
         self.answered, self.closed = asyncio.Event(), asyncio.Event()
@@ -311,6 +311,58 @@ def test_a_body_that_goes_on_after_its_answer_is_not_waited_for() -> None:
         assert client.heard.count(b"HTTP/1.1") == 1 and not client.state.connections
 
     in_no_time(script, reads=False)
+
+
+STREAM = json.dumps({"messages": [{"role": "user", "content": "hi"}], "stream": True}).encode()
+
+
+def streamed(server: Running, version: bytes) -> tuple[bytes, bytes]:
+    """A stream's head and body, as they came."""
+    head = HEAD.replace(b"HTTP/1.1", version) + b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(STREAM)
+    with server.connect() as connection:
+        connection.sendall(head + STREAM)
+        answered, _, body = read_all(connection).partition(b"\r\n\r\n")
+    return answered.lower(), body
+
+
+def test_an_old_client_gets_a_stream_that_ends_with_its_connection(server: Running) -> None:
+    head, body = streamed(server, b"HTTP/1.0")
+    assert b"transfer-encoding" not in head
+    assert body.startswith(b"data: {") and body.endswith(b"data: [DONE]\n\n")
+
+
+def test_the_chunks_of_a_stream_are_whole_events(server: Running) -> None:
+    head, body = streamed(server, b"HTTP/1.1")
+    assert b"transfer-encoding: chunked" in head
+    chunks = []
+    while body:
+        size, _, body = body.partition(b"\r\n")
+        chunks.append(body[: int(size, 16)])
+        assert body[len(chunks[-1]) :][:2] == b"\r\n"
+        body = body[len(chunks[-1]) + 2 :]
+    assert chunks.pop() == b"" and len(chunks) > 3
+    assert all(chunk.startswith(b"data: ") and chunk.endswith(b"\n\n") for chunk in chunks)
+
+
+async def test_chunks_that_hold_nothing_or_that_nobody_asked_for_are_not_sent() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for content in (b"", b"served"):
+            await scope["state"][limits.SEND_CHUNK](content)
+        await send({"type": "http.response.body", "body": b""})
+
+    config = uvicorn.Config(application, log_config=None, lifespan="off")
+    config.load()
+    heard = {}
+    for method in ("GET", "HEAD"):
+        client = Client(loop, config, WAIT)
+        client.send(f"{method} / HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+        await asyncio.gather(*client.state.tasks)
+        heard[method] = client.heard.partition(b"\r\n\r\n")[2]
+        client.close()
+    assert heard == {"GET": b"6\r\nserved\r\n0\r\n\r\n", "HEAD": b""}
 
 
 def test_more_connections_than_allowed_are_turned_away_and_room_is_made_again() -> None:
