@@ -126,7 +126,7 @@ class _Choice:
         second = None if self.parallel else _second_call(events)
         if second is not None:
             events, reason = events[:second], "stop"
-        self.has_call = self.has_call or any(isinstance(event, CallEnd) for event in events)
+        self.has_call = self.has_call or CallEnd in map(type, events)
         self.finished = reason is not None
         if reason == "stop" and self.has_call:
             reason = "tool_calls"
@@ -149,7 +149,7 @@ def _parsed(parser: OutputParser, delta: Delta) -> tuple[Event, ...]:
         events += parser.finish()
     if delta.finish_reason == "length" and events and isinstance(events[-1], CallBroken):
         events[-1] = replace(events[-1], cut=True)
-    return tuple(event for event in events if not isinstance(event, Content) or event.text)
+    return tuple([event for event in events if type(event) is not Content or event.text])
 
 
 def _second_call(events: tuple[Event, ...]) -> int | None:

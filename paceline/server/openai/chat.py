@@ -116,9 +116,8 @@ class Chat:
                     facts = await asyncio.to_thread(self._prompt_facts, delta.prompt)
                     yield await asyncio.to_thread(encode.long, chunks[:1], usage, facts)  # that may be long
                     chunks = chunks[1:]
-                event = b"".join(encode([chunk], usage) for chunk in chunks)
-                if event:
-                    yield event
+                if chunks:
+                    yield b"".join([encode([chunk], usage) for chunk in chunks])
         if include_usage:
             yield encode([], self.run.counter.usage())
 
@@ -148,9 +147,12 @@ class Chat:
     def _chunks(self, delta: ChatDelta) -> list[dict[str, Any]]:
         if delta.accepted:
             return [_chunk(index, {"role": "assistant", "content": self.echo}) for index in range(self.run.request.n)]
-        shown = [event for event in delta.events if self.shows_reasoning or not isinstance(event, Reasoning)]
-        contents = [_delta(event) for event in shown]
-        chunks = [_chunk(delta.index, content) for content in contents if content is not None]
+        chunks = []
+        for event in delta.events:
+            if self.shows_reasoning or type(event) is not Reasoning:
+                content = _delta(event)
+                if content is not None:
+                    chunks.append(_chunk(delta.index, content))
         told = self._with_tokens(delta) if self.body.logprobs or self.body.return_token_ids else []
         entries = [entry for each in told for entry in each.logprobs]
         scores = self._logprobs(entries) if self.body.logprobs and entries else None
