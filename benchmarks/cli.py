@@ -73,6 +73,37 @@ def offline(
 
 
 @app.command()
+def streams(
+    streams: Annotated[int, option("Load", "N", "Streams at a time.", min=1)] = 32,
+    output_tokens: Annotated[int, option("Load", "N", "Tokens of each.", min=2)] = 400,
+    turns: Annotated[int, option("Load", "N", "Turns over the APIs.", min=1)] = 5,
+    output: JsonFile = None,
+) -> None:
+    """What streams cost the process that serves them, by API, without a model that computes."""
+    import asyncio
+    from dataclasses import asdict
+
+    from paceline import platform
+
+    platform.prepare()
+    from rich.console import Console
+    from rich.table import Table
+
+    from benchmarks import streams as bench
+
+    console = Console(stderr=output == Path("-"))
+    with console.status(f"{streams} streams"):
+        costs = asyncio.run(bench.measure(streams, output_tokens, turns))
+    table = Table(title=f"{streams} streams, medians of {turns} turns")
+    for column in ("API", "event loop, us a token", "a step beside them / alone"):
+        table.add_column(column, justify="left" if column == "API" else "right")
+    for cost in costs:
+        table.add_row(*cost.row())
+    console.print(table)
+    write_json(output, {"streams": streams, "costs": [asdict(cost) for cost in costs]})
+
+
+@app.command()
 def layout(
     model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for offline.")] = "hybrid-120m",
     rounds: Annotated[int, option("Load", "N", "Rounds over the layouts.", min=1)] = 7,

@@ -9,8 +9,10 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
+import pydantic_core
 from fastapi import Response
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
@@ -26,7 +28,7 @@ logger = logging.getLogger("paceline.server")
 
 def named_events(events: Iterable[Mapping[str, Any]]) -> bytes:
     """Events that say in `type` what they are, as /v1/responses and /v1/messages have them."""
-    return "".join(f"event: {event['type']}\ndata: {encode_json(event)}\n\n" for event in events).encode()
+    return b"".join([b"event: %b\ndata: %b\n\n" % (event["type"].encode(), to_json(event)) for event in events])
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,7 @@ class EventStream(Response):
 # -- JSON
 
 encode_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+to_json = partial(pydantic_core.to_json, inf_nan_mode="null")  # a third of its time
 
 PART = 4096  # elements of a list that are encoded in one call
 
