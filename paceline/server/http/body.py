@@ -27,6 +27,7 @@ from paceline.settings import Settings
 Body = TypeVar("Body", bound=BaseModel)
 T = TypeVar("T")
 HELD = "paceline.body"  # the scope's key of its HeldBody
+LENGTHS = {b"content-length", b"transfer-encoding"}
 SMALL = 64 << 10  # bytes of a body that is not counted
 BODY_SHARE = 8  # bodies may take one part in so many of the memory
 BODY_BYTES = 3  # memory for a byte of a body: as it came, as text, as what was made of it
@@ -43,6 +44,13 @@ class TooManyBodies(Refused):
 
     def __init__(self) -> None:
         super().__init__("The bodies of the requests that are here fill the memory for them.")
+
+
+class AmbiguousLength(InvalidRequest):
+    """A proxy in front may have read the other one, and taken the end of the body for a request."""
+
+    def __init__(self) -> None:
+        super().__init__("The request has both a Content-Length and a Transfer-Encoding.")
 
 
 def body_memory(settings: Settings) -> HostMemory:
@@ -87,13 +95,18 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        too_large: Exception | None = None
+        refusal: Exception | None = None
         if _head_length(scope) > MAX_HEAD_BYTES:
-            too_large = HeadTooLarge(MAX_HEAD_BYTES)
+            refusal = HeadTooLarge(MAX_HEAD_BYTES)
         elif _announced_length(scope) > self.max_bytes:
-            too_large = BodyTooLarge(self.max_bytes)
-        if too_large is not None:
-            await error_response(too_large, scope["path"])(scope, receive, send)
+            refusal = BodyTooLarge(self.max_bytes)
+        elif {name for name, _ in scope["headers"]} >= LENGTHS:
+            refusal = AmbiguousLength()
+        if refusal is not None:
+            response = error_response(refusal, scope["path"])
+            if isinstance(refusal, AmbiguousLength):
+                response.headers["connection"] = "close"
+            await response(scope, receive, send)
             return
         received = 0
         held = scope[HELD] = HeldBody(self.memory)

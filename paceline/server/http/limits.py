@@ -84,6 +84,8 @@ class LimitedProtocol(H11Protocol):
         self._heard = self.loop.time()
         super().data_received(data)
         self._watch()
+        if self.conn.their_state is h11.DONE and len(self.conn.trailing_data[0]) <= MAX_HEAD_BYTES:
+            self.flow.resume_reading()  # else it would not be noticed that a client which asks in advance goes away
 
     def on_response_complete(self) -> None:
         unread = self.conn.their_state is h11.SEND_BODY  # asked now: then the next request may have begun

@@ -3,16 +3,20 @@ HEAD."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from paceline.server.http.limits import SEND_CHUNK
 
 VERSION = "/v1"
+ORIGIN = re.compile("^https?://[^/]*", re.IGNORECASE)
 
 
 class Versioned:
-    """ASGI middleware: `/chat/completions`, `/v1/v1/chat/completions`, `//v1/chat/completions` and
+    """ASGI middleware: `http://localhost/v1/chat/completions`, as proxies may be asked, `/chat/completions`, `/v1/v1/chat/completions`, `//v1/chat/completions` and
     `/v1//chat/completions` are `/v1/chat/completions`, for everything behind it. `names`: the first parts of the paths
     below /v1."""
 
@@ -27,7 +31,7 @@ class Versioned:
         await self.app(scope, receive, send)
 
     def _path(self, path: str) -> str:
-        path = f"/{path.lstrip('/')}"
+        path = f"/{ORIGIN.sub('', path).lstrip('/')}"
         while path.startswith((f"{VERSION}//", f"{VERSION}{VERSION}/")):
             extra = "/" if path.startswith(f"{VERSION}//") else VERSION
             path = VERSION + path.removeprefix(VERSION).removeprefix(extra)
@@ -36,15 +40,26 @@ class Versioned:
 
 
 class HeadAsGet:
-    """ASGI middleware: HEAD is answered wherever GET is. uvicorn, which knows the method, leaves the body out."""
+    """ASGI middleware: HEAD is answered wherever GET is. uvicorn, which knows the method, leaves the body out; here an
+    answer ends where its body begins, for a stream's might never end."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}
-        await self.app(scope, receive, send)
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+        state = {name: value for name, value in scope.get("state", {}).items() if name != SEND_CHUNK}
+        ended = False
+
+        async def headed(message: Message) -> None:
+            nonlocal ended
+            if not ended:
+                ended = message["type"] == "http.response.body"
+                await send({"type": "http.response.body", "body": b""} if ended else message)
+
+        await self.app({**scope, "method": "GET", "state": state}, receive, headed)
 
 
 def names_below_version(routes: Iterable[BaseRoute]) -> frozenset[str]:

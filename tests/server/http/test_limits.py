@@ -215,6 +215,13 @@ def test_large_headers_that_come_in_one_piece_are_refused_too(server: Running) -
         assert http.get("/health", headers={"x-large": "y" * 20_000}).status_code == 200
 
 
+def test_a_body_of_two_lengths_is_refused_and_closed(server: Running) -> None:
+    chunked = b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+    with server.connect() as connection:
+        connection.sendall(HEAD + b"content-length: 4\r\n" + chunked + WHOLE)
+        assert "Content-Length" in error_in(read_all(connection), 400)["message"]
+
+
 def test_what_is_no_http_is_refused_and_closed(server: Running) -> None:
     with server.connect() as connection:
         connection.sendall(b"\x16\x03\x01 this is TLS\r\n\r\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from http.client import HTTPConnection
 
 import anthropic
 import httpx
@@ -60,6 +62,21 @@ def test_head_of_what_is_not_there_or_not_to_be_read_is_refused(http: httpx.Clie
     assert http.head("/v1/models/other").status_code == http.head("/v1/audio/speech").status_code == 404
     wrong = http.head("/v1/chat/completions")
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+
+
+def test_head_of_a_stream_ends_and_leaves_its_connection_usable(address: Address) -> None:
+    with contextlib.closing(HTTPConnection(address.removeprefix("http://"), timeout=WAIT)) as connection:
+        connection.request("HEAD", "/v1/status/stream")
+        answer = connection.getresponse()
+        assert answer.status == 200 and answer.read() == b""
+        connection.request("GET", "/health")
+        assert connection.getresponse().status == 200
+
+
+def test_a_path_may_have_its_origin_in_front(address: Address) -> None:
+    with contextlib.closing(HTTPConnection(address.removeprefix("http://"), timeout=WAIT)) as connection:
+        connection.request("GET", f"{address}/v1/models")
+        assert connection.getresponse().status == 200
 
 
 def test_paths_of_their_own_stay_where_they_are(http: httpx.Client) -> None:

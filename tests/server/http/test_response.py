@@ -29,11 +29,14 @@ from tests.waiting import WAIT
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("tokens", [0, 3])
+@pytest.mark.parametrize("next_request", [b"", b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"])
 def test_a_client_that_goes_away_frees_its_row(
-    address: Address, service: FakeService, stream: bool, tokens: int
+    address: Address, service: FakeService, stream: bool, tokens: int, next_request: bytes
 ) -> None:
-    with open_request(address, "/v1/chat/completions", {"messages": user(f"!hang {tokens}"), "stream": stream}):
+    body = {"messages": user(f"!hang {tokens}"), "stream": stream}
+    with open_request(address, "/v1/chat/completions", body) as connection:
         assert service.hanging.wait(WAIT)
+        connection.sendall(next_request)
         assert not service.idle.is_set()
     assert service.idle.wait(WAIT)
 

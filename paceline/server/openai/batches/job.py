@@ -145,7 +145,9 @@ def read_line(text: bytes, endpoint: str) -> Line:
         raise BadLine("invalid_json_line", "A line must be a JSON object.")
     id, method, url, body = (fields.get(name) for name in LINE_FIELDS)
     if not isinstance(id, str) or not 1 <= len(id) <= LONGEST_ID:
-        raise BadLine("missing_required_parameter", f"custom_id must have 1 to {LONGEST_ID} characters.", "custom_id")
+        raise BadLine(
+            "missing_required_parameter", f"custom_id must be text of 1 to {LONGEST_ID} characters.", "custom_id"
+        )
     if method not in (None, "POST"):
         raise BadLine("invalid_method", f"method is {method!r}; it must be POST.", "method")
     if url != endpoint:

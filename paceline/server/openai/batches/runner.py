@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -65,6 +66,8 @@ class Batches:
         loaded = load_described(folder, "batch_*.json", Job)
         for job in sorted(loaded.values(), key=lambda job: (job.created_at, job.id)):
             self.jobs[job.id] = job
+            with suppress(OSError):
+                self._count(job)
         files.remove_all(files.expired(self._used()))
 
     # -- what clients do
@@ -129,7 +132,7 @@ class Batches:
             message = error.strerror or message
         job.problems.append({"code": "server_error", "message": message, "line": None, "param": None})
         try:
-            await self._count(job)
+            await asyncio.to_thread(self._count, job)
             await self._name_files(job)
             await self._hand_over(job)
         except Exception:
@@ -157,7 +160,7 @@ class Batches:
         if job.output_file_id or job.error_file_id or job.problems:  # it had come to its end before a restart
             await self._hand_over(job)
             return
-        done = await self._count(job)
+        done = await asyncio.to_thread(self._count, job)
         with self._part(job, "output").open("ab") as output, self._part(job, "error").open("ab") as errors:
             await self._answer(job, calls, source, done, output, errors)
         await self._finish(job)
@@ -245,13 +248,13 @@ class Batches:
         await self._name_files(job)
         await self._hand_over(job)
 
-    async def _count(self, job: Job) -> set[str]:
+    def _count(self, job: Job) -> set[str]:
         """What has a result, of the requests whose results are not the client's yet."""
         done: set[str] = set()
         for kind, count in zip(KINDS, ("completed", "failed"), strict=True):
             part = self._part(job, kind)
             if part.exists():
-                found = await asyncio.to_thread(finished, part)
+                found = finished(part)
                 setattr(job, count, sum(found.values()))
                 done.update(found)
         return done

@@ -183,6 +183,7 @@ def routes(state: AppState, store: ResponseStore | None = None) -> APIRouter:
         running = api.find_running(response_id)
         if running is not None:
             running.cancel()
+            await api.left(response_id)  # its conversation has what was said
             return JSONResponse(running.so_far())
         kept = api.store.find(response_id, current().owner)
         if kept.response["status"] != "cancelled":

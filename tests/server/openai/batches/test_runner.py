@@ -151,6 +151,11 @@ def test_a_batch_goes_on_though_its_input_expired_while_the_server_was_down(tmp_
         assert not files.path(job.input_file_id).exists()  # nothing needs it any more
 
 
+def test_what_was_answered_before_a_restart_counts_from_its_start(tmp_path: Path) -> None:
+    job, _ = interrupted(tmp_path)
+    assert batches_of(FakeService(), tmp_path).jobs[job.id].completed == 1
+
+
 def test_what_was_answered_before_a_batch_failed_is_its_output(tmp_path: Path) -> None:
     job, files = interrupted(tmp_path)
     files.path(job.input_file_id).unlink()
