@@ -16,9 +16,9 @@ ORIGIN = re.compile("^https?://[^/]*", re.IGNORECASE)
 
 
 class Versioned:
-    """ASGI middleware: `http://localhost/v1/chat/completions`, as proxies may be asked, `/chat/completions`, `/v1/v1/chat/completions`, `//v1/chat/completions` and
-    `/v1//chat/completions` are `/v1/chat/completions`, for everything behind it. `names`: the first parts of the paths
-    below /v1."""
+    """ASGI middleware: `/chat/completions`, `/v1/v1/chat/completions`, `//v1/chat/completions`,
+    `/v1//chat/completions` and `http://localhost/v1/chat/completions` are `/v1/chat/completions`, for everything behind
+    it. `names`: the first parts of the paths below /v1."""
 
     def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
         self.app = app
