@@ -148,11 +148,10 @@ def read_all(port: int, endpoint: str, streams: int) -> None:
     for _ in range(streams):
         connection = socket.create_connection(("127.0.0.1", port))
         connection.sendall(head.encode() + body)
-        ready.register(connection, selectors.EVENT_READ, bytearray())
+        ready.register(connection, selectors.EVENT_READ, (connection, bytearray()))
     while ready.get_map():
         for key, _ in ready.select():
-            connection, heard = key.fileobj, key.data
-            assert isinstance(connection, socket.socket)
+            connection, heard = key.data
             piece = connection.recv(1 << 16)
             heard += piece
             if not piece:
