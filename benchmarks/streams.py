@@ -127,7 +127,7 @@ async def measure(streams: int, tokens: int, turns: int) -> list[Cost]:
                 began = time.thread_time()
                 await _clients(port, cost.endpoint, streams)
                 cost.microseconds.append((time.thread_time() - began) / (streams * tokens) * 1e6)
-                cost.steps.append(statistics.median(service.times[streams]))
+                cost.steps.append(statistics.median(service.times[max(service.times)]))
         server.should_exit = True
         await serving
     return costs
