@@ -29,7 +29,7 @@ from paceline.server.http.behind_front import HEADERS, identity_headers
 from paceline.server.http.body import read_object
 from paceline.server.http.errors import Cancelled, NotFound, dialect_of
 from paceline.server.http.identity import current
-from paceline.server.http.response import encode_json, named_events, unless_disconnected
+from paceline.server.http.response import encode_json, named_events, sender, unless_disconnected
 from paceline.server.openai.envelope import DONE
 
 MAX_NAMES = 32  # models that an error lists
@@ -141,7 +141,7 @@ class Forwarded(Response):
                     async with worker.client.request(scope["method"], target, self.sent, self.content) as incoming:
                         if incoming.status == 404 and not last:
                             continue
-                        await _pass_on(incoming, slot.name, scope["path"], send)
+                        await _pass_on(incoming, slot.name, scope, send)
                         return
                 except Broken as broken:
                     raise EngineUnavailable(gone(slot.name, worker.failure)) from broken
@@ -180,22 +180,24 @@ class Watched(Forwarded):
         yield self.worker
 
 
-async def _pass_on(incoming: Incoming, name: str, path: str, send: Send) -> None:
+async def _pass_on(incoming: Incoming, name: str, scope: Scope, send: Send) -> None:
+    path: str = scope["path"]
     headers = [header for header in incoming.headers if header[0] not in HOP_BACK]
     kind = dict(headers).get(b"content-type", b"")
+    write = sender(scope, send, sized=b"content-length" in dict(headers))
     await send({"type": "http.response.start", "status": incoming.status, "headers": headers})
     told = ResponseEvents() if path.startswith(RESPONSES) else None
     try:
         async for piece in incoming.body():
             if told is not None:
                 told.add(piece)
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await write(piece)
     except Broken:
         error = EngineUnavailable(gone(name, None))
         logger.warning("%s", error)
         if (event := _error_event(error, kind, path, told)) is None:
             return  # uvicorn cuts the connection: nothing else says that an answer is not whole
-        await send({"type": "http.response.body", "body": event, "more_body": True})
+        await write(event)
     await send({"type": "http.response.body", "body": b""})
 
 

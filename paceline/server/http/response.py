@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -81,6 +81,17 @@ async def _cancelled(task: asyncio.Task[Any]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
+def sender(scope: Scope, send: Send, *, sized: bool = False) -> Callable[[bytes], Awaitable[None]]:
+    """Sends more of an answer: the connection's own way where it has one, unless the answer's length was announced."""
+
+    async def as_message(content: bytes) -> None:
+        await send({"type": "http.response.body", "body": content, "more_body": True})
+
+    state = {} if sized else scope.get("state", {})
+    found: Callable[[bytes], Awaitable[None]] = state.get(SEND_CHUNK, as_message)
+    return found
+
+
 class EventStream(Response):
     """Sends the events as they come. A client that goes away ends them at once."""
 
@@ -104,10 +115,7 @@ class EventStream(Response):
         self._sent_at = self._time()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def as_message(content: bytes) -> None:
-            await send({"type": "http.response.body", "body": content, "more_body": True})
-
-        self._write = scope.get("state", {}).get(SEND_CHUNK, as_message)
+        self._write = sender(scope, send)
         with suppress(ClientDisconnect):
             await unless_disconnected(receive, self._send_all(send))
 
