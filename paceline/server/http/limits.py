@@ -2,8 +2,9 @@
 
 uvicorn has no public way to limit slow clients: a connection that sends half of a request's head never reaches the
 app, so no ASGI middleware sees it. `LimitedProtocol` therefore extends uvicorn's own h11 protocol and reads its state
-(`conn`, `cycle`, `flow`, `timeout_keep_alive_task`). That is not public, so pyproject.toml takes only releases that the
-tests have run with (tests/server/http/test_limits.py goes through all of it); raise the bound when they pass.
+(`conn`, `cycle`, `flow`, `app_state`, `timeout_keep_alive_task`). That is not public, so pyproject.toml takes only
+releases that the tests have run with (tests/server/http/test_limits.py goes through all of it); raise the bound when
+they pass.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class LimitedProtocol(H11Protocol):
         """
         if self.flow.write_paused and not self.cycle.disconnected:
             await self.flow.drain()
-        if content and not self.cycle.disconnected and self.scope["method"] != "HEAD":
+        if content and not self.cycle.disconnected:
             framed = (self.conn.their_http_version or b"") >= b"1.1"
             self.transport.write(b"%x\r\n%b\r\n" % (len(content), content) if framed else content)
 
