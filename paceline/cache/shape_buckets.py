@@ -67,7 +67,7 @@ class ShapeBuckets:
 MAX_VERIFIED = 256  # tokens of all rows in a step whose drafts are longer than a head's
 EXACT = ShapeBuckets()
 GPU = ShapeBuckets(
-    rows=(1, 2, 4, 8, 16, 24, 32, 48, 64),
+    rows=(1, 2, 4, 8, 10, 16, 24, 32, 48, 64),
     widths=(32, 128, 256, 512, 768, 1024, 1536, 2048),
     prompts=(1, 2, 4, 8, 16),
     drafts=(1, 2, 3, 5, 8, 16, 32),

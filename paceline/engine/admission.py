@@ -103,8 +103,8 @@ class Admission:
     def reading(self, seqs: Collection[Sequence], chunk: int) -> int:
         """A chunk of the longest prompt still to prefill, and the surplus that chunks leave in windows until
         decoding."""
-        prompts = [len(seq.context) for seq in seqs if seq.remaining]
-        if not prompts or not chunk:
+        prompts = [len(seq.context) for seq in seqs if seq.remaining] if chunk else []
+        if not prompts:
             return 0
         stretch = sum(self.memory_model.stretch(prompt, chunk) for prompt in prompts)
         return self._chunk(max(prompts), chunk) + stretch

@@ -331,7 +331,7 @@ class Runner(PromptRunner):
         """Read how many tokens each sequence keeps of a speculative step. Until then nothing else may be decoded."""
         assert step.sampled is not None and self.batch is not None
         try:
-            kept: Any = step.sampled.kept.tolist() if step.sampled.kept is not None else []
+            kept: Any = step.sampled.read[1].tolist() if step.sampled.kept is not None else []
         except Exception as error:
             raise StepLost(step) from error
         step.kept = kept
@@ -354,7 +354,7 @@ class Runner(PromptRunner):
         if step.sampled is None:
             return []
         sampled = step.sampled
-        tokens: Any = sampled.tokens.tolist()
+        tokens: Any = sampled.read[0].tolist()
         if not step.kept:
             tokens = [[token] for token in tokens]
         counts = step.kept or [1] * len(tokens)

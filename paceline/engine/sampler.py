@@ -18,6 +18,7 @@ from paceline.engine.logits_processors import PROCESSORS, Processor, replaced
 from paceline.engine.masking import PackedMasks
 from paceline.engine.sampling_filters import filtered, sigma_filtered, typical_filtered, xtc_filtered
 from paceline.engine.sequence import MASK64, Sequence
+from paceline.models.host_read_cuda import HostRead, readable
 from paceline.types import TokenLogprob
 
 NOT_A_NUMBER = -1  # the token of a sequence whose logits are NaN
@@ -40,10 +41,12 @@ class Sampled:
     id_logprobs: mx.array | None = None  # (..., k) of `Sampling.logprob_token_ids`, in each row's order
     kept: mx.array | None = None  # (rows,)
     last: mx.array | None = None  # (rows,)
+    read: tuple[mx.array | HostRead, ...] = ()  # the tokens, and what is kept, for the host
 
     def arrays(self) -> list[mx.array]:
         scores = (self.logprobs, self.top_ids, self.top_logprobs, self.id_logprobs)
-        return [part for part in (self.tokens, *scores, self.kept, self.last) if part is not None]
+        parts = [part for each in self.read if isinstance(each, HostRead) for part in each.arrays]
+        return [part for part in (self.tokens, *scores, self.kept, self.last, *parts) if part is not None]
 
 
 class Sampler:
@@ -99,7 +102,7 @@ class Sampler:
         self._adjusted.count(tokens)
         for processor in self._processors:
             processor.count(tokens)
-        return self._scored(Sampled(chosen), logits, tokens)
+        return self._scored(Sampled(chosen, read=(readable(chosen),)), logits, tokens)
 
     def propose(self, logits: mx.array, place: int, before: list[mx.array]) -> mx.array:
         """The draft's token at `place`, after the draft tokens `before`, with the sequences' own parameters."""
@@ -137,7 +140,8 @@ class Sampler:
         for processor in self._processors:
             processor.count_kept(tokens, kept)
         last = mx.take_along_axis(chosen, kept[:, None] - 1, axis=1)[:, 0]
-        return self._scored(Sampled(chosen, kept=kept, last=last), logits, tokens)
+        read = readable(chosen), readable(kept)
+        return self._scored(Sampled(chosen, kept=kept, last=last, read=read), logits, tokens)
 
     def _agreed(self, tokens: mx.array, logits: mx.array) -> tuple[mx.array, mx.array]:
         """The tokens, and the same with those marked whose logits are NaN; over several ranks, rank 0's."""
@@ -153,7 +157,9 @@ class Sampler:
             return sampled
         flat = token_logprobs(logits.reshape(-1, logits.shape[-1]), tokens.reshape(-1), self._top)
         names = ("logprobs", "top_ids", "top_logprobs")
-        parts = {name: part.reshape(*tokens.shape, *part.shape[1:]) for name, part in zip(names, flat, strict=False)}
+        parts: dict[str, Any] = {
+            name: part.reshape(*tokens.shape, *part.shape[1:]) for name, part in zip(names, flat, strict=False)
+        }
         if self._ids is not None:
             ids = self._ids.reshape(len(self.rows), *[1] * (tokens.ndim - 1), -1)
             ids = mx.broadcast_to(mx.maximum(ids, 0), (*tokens.shape, ids.shape[-1]))

@@ -163,9 +163,9 @@ class Scheduler:
         self._chunk = self.prefill_budget.ceiling
         if admission is None or not self.running:
             return None
-        left = admission.left(self.running)
-        self._chunk = admission.chunk(self.running, self._chunk, left)
-        self._low_memory = admission.reading(self.running, self._chunk) > left
+        left, unread = admission.left(self.running), [seq for seq in self.running if seq.remaining]
+        self._chunk = admission.chunk(unread, self._chunk, left)
+        self._low_memory = admission.reading(unread, self._chunk) > left
         if self._low_memory:
             if len(self.running) > 1:
                 able = [seq for seq in self.running if not self._is_protected(seq)]

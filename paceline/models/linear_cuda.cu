@@ -4,9 +4,12 @@
 // them and add up at the end. Any 16 inputs may go into a tensor-core step, as long as both operands use the same: a
 // lane reads 8 consecutive ones. The next inputs are under way while a warp multiplies, and weights, which are read
 // once, pass the L1 by.
-constexpr int Tops = Lines / 16;
+constexpr int Tops = Lines / 16, Rows = 8 * Tiles;
+// Sums of 16 lines are `Apart` from a row's to the next: warps write and read them without a conflict of banks. As many
+// 16s as fit are added up at a time.
+constexpr int Apart = 20, Fit = 48 * 1024 / (4 * Warps * Rows * Apart), Together = Fit < Tops ? Fit : Tops;
 const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
-__shared__ float part[Warps][16][8 * Tiles];
+__shared__ float part[Warps][Together][Rows][Apart];
 float sum[Tops][Tiles][4];
 for (int m = 0; m < Tops; ++m) for (int t = 0; t < Tiles; ++t) for (int i = 0; i < 4; ++i) sum[m][t][i] = 0.0f;
 auto multiply = [](float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
@@ -59,17 +62,19 @@ for (; k < inputs; k += 2 * Stride) {
     use(two);
 }
 #pragma unroll
-for (int m = 0; m < Tops; ++m) {
-    if (m) __syncthreads();
+for (int from = 0; from < Tops; from += Together) {
+    if (from) __syncthreads();
     #pragma unroll
-    for (int t = 0; t < Tiles; ++t) {
-        for (int i = 0; i < 4; ++i) part[warp][group + 8 * (i / 2)][t * 8 + quad * 2 + i % 2] = sum[m][t][i];
+    for (int m = 0; m < Together && from + m < Tops; ++m) {
+        #pragma unroll
+        for (int t = 0; t < Tiles; ++t) {
+            for (int i = 0; i < 4; ++i) part[warp][m][t * 8 + quad * 2 + i % 2][group + 8 * (i / 2)] = sum[from + m][t][i];
+        }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < Each * 8 * Tiles; i += blockDim.x) {
-        const int output = i % Each, row = i / Each;
-        if (row < rows && first + Each * m < outputs) {
-            out[size_t(row) * outputs + first + Each * m + output] = finish(part, output, row);
-        }
+    for (int i = threadIdx.x; i < Each * Rows * min(Together, Tops - from); i += blockDim.x) {
+        const int line = i % Each, row = i / Each % Rows, m = i / Each / Rows;
+        const int output = first + Each * (from + m) + line;
+        if (row < rows && output < outputs) out[size_t(row) * outputs + output] = finish(part, m, row, line);
     }
 }

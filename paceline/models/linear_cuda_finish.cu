@@ -1,9 +1,9 @@
 // What a block writes of its 16 lines: 16 outputs, or 8 of silu(gate) * up, each step rounded as MLX's kernels round it.
 constexpr int Each = Gated ? 8 : 16;
-auto finish = [](const auto& part, int output, int row) {
+auto finish = [](const auto& part, int m, int row, int output) {
     auto total = [&](int line) {
         float sum = 0.0f;
-        for (int w = 0; w < Warps; ++w) sum += part[w][line][row];
+        for (int w = 0; w < Warps; ++w) sum += part[w][m][row][line];
         return T(sum);
     };
     if constexpr (Gated) {
