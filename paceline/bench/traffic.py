@@ -259,6 +259,8 @@ def _requests(recording: Recording) -> list[Request]:
 
 def together(requests: list[Request]) -> float:
     """Tokens per second while all of them decode."""
+    if silent := sum(not request.times for request in requests):
+        raise BenchError(f"{silent} of {len(requests)} answers had no text, so there is nothing to time.")
     start = max(request.times[0] for request in requests)
     end = min(request.times[-1] for request in requests)
     tokens = sum(start < moment <= end for request in requests for moment in request.times)

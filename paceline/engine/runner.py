@@ -32,6 +32,7 @@ from paceline.engine.prompt_runner import PromptRunner, slots_of
 from paceline.engine.proposer import NO_DRAFT, DeviceProposer
 from paceline.engine.sampler import Sampled, Sampler, logprob_list
 from paceline.engine.sequence import Sequence
+from paceline.models.host_read_cuda import readable
 from paceline.models.loader import LoadedModel
 from paceline.models.positions import Positions
 from paceline.types import TokenLogprob
@@ -289,7 +290,7 @@ class Runner(PromptRunner):
                     said.setdefault(id(token.seq), []).append(token.token_id)
         read: Any = [() if seq is None else seq.draft.tokens for seq in self.rows]
         if draft_tokens and any(seq.draft.length and not seq.draft.tokens for seq in ruled.values()):
-            read = mx.stack(list(draft_tokens), axis=1).tolist()
+            read = readable(mx.stack(list(draft_tokens), axis=1)).tolist()
         masks: dict[int, Bits] = {}
         for row, seq in ruled.items():
             if seq.grammar is not None and seq.failure is None and seq.finished is None:

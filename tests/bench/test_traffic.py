@@ -16,6 +16,7 @@ from paceline.bench.traffic import (
     TrafficBench,
     _Flow,
     parse_speculation,
+    together,
     traffic_table,
     window_of,
 )
@@ -59,6 +60,11 @@ def test_a_window_counts_tokens_by_their_time_and_requests_by_their_start() -> N
     assert (window.tokens_per_s, window.share_of_fixed, window.requests) == (1.5, 0.5, 1)
     assert window.ttft_s is not None and window.ttft_s.p50 == 1.5
     assert window.longest_gap_s == 1.5 and window.steps == steps
+
+
+def test_answers_without_text_cannot_be_timed() -> None:
+    with pytest.raises(BenchError, match="1 of 2 answers had no text"):
+        together([Request(0.0, 10, [1.0, 2.0]), Request(0.0, 10)])
 
 
 def test_a_gap_over_the_end_of_a_window_is_not_lost() -> None:
