@@ -27,6 +27,7 @@ from tests.synthetic.tokenizer import Vocabulary
 Array = NDArray[np.float32]
 
 SHARD_BYTES = 1 << 30
+DRAWN = 4194301  # numbers of a tensor; a larger one repeats them, which is quicker. A prime: its lines differ
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,9 @@ class Weights:
         self.random = np.random.default_rng(shape.seed)
 
     def normal(self, *size: int, scale: float = 1.0) -> Array:
-        values = self.random.standard_normal(size, dtype=np.float32)
-        values *= np.float32(scale)
-        return values
+        count = math.prod(size)
+        values = self.random.standard_normal(min(count, DRAWN), dtype=np.float32) * np.float32(scale)
+        return values.reshape(size) if count <= DRAWN else np.resize(values, size)
 
     def noise(self, name: str, *size: int, scale: float = 0.02, around: float = 0.0) -> None:
         self.writer.put(name, self.normal(*size, scale=scale) + np.float32(around))
