@@ -19,7 +19,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
-from paceline.errors import EngineUnavailable
+from paceline.errors import EngineUnavailable, InvalidRequest
 from paceline.server.http.errors import HeadTooLarge, TooSlow, error_response
 from paceline.settings import Settings
 
@@ -81,6 +81,10 @@ class LimitedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
+        if self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
+            data = data.lstrip(b"\r\n")  # empty lines: a client may send them (RFC 9112, 2.2), h11 takes none
+            if not data:
+                return
         self._received += len(data)
         self._heard = self.loop.time()
         super().data_received(data)
@@ -102,7 +106,7 @@ class LimitedProtocol(H11Protocol):
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
             self._refuse(HeadTooLarge(MAX_HEAD_BYTES))
         elif self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
+            self._refuse(InvalidRequest("The request is not valid HTTP/1.1."))
         else:  # the answer has begun: no error can be sent
             self.transport.close()
 

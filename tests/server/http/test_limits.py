@@ -225,7 +225,8 @@ def test_a_body_of_two_lengths_is_refused_and_closed(server: Running) -> None:
 def test_what_is_no_http_is_refused_and_closed(server: Running) -> None:
     with server.connect() as connection:
         connection.sendall(b"\x16\x03\x01 this is TLS\r\n\r\n")
-        assert read_all(connection).startswith(b"HTTP/1.1 400 ")
+        error = error_in(read_all(connection), 400)
+        assert error["type"] == "invalid_request_error" and "HTTP/1.1" in error["message"]
     server.comes_to_hold_nothing()
 
 
@@ -263,6 +264,32 @@ def test_a_second_request_on_the_connection_is_timed_as_well() -> None:
         client.send(WHOLE + HEAD)
         await client.closed.wait()
         assert client.heard.count(b"HTTP/1.1 200 ") == 2 and b"HTTP/1.1 408 " in client.heard
+
+    in_no_time(script)
+
+
+@pytest.mark.parametrize(
+    "pieces", [[b"\r\n" + WHOLE], [b"\r\n", WHOLE], [b"\r", b"\n\r\n" + WHOLE[:9], WHOLE[9:]]], ids=len
+)
+def test_empty_lines_in_front_of_a_request_are_skipped(pieces: list[bytes]) -> None:
+    async def script(client: Client) -> None:
+        for turn in (1, 2):
+            for piece in pieces:
+                client.send(piece)
+            await client.answered.wait()
+            client.answered.clear()
+            assert client.heard.count(b"HTTP/1.1 200 ") == turn
+
+    in_no_time(script)
+
+
+def test_empty_lines_alone_do_not_keep_a_connection() -> None:
+    async def script(client: Client) -> None:
+        while not client.closed.is_set():
+            client.send(b"\r\n")
+            await asyncio.sleep(0.05)
+            assert client.loop.time() < 2 * PATIENCE
+        assert client.heard == b""
 
     in_no_time(script)
 
