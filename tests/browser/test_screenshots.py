@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from paceline.service import Service
 from paceline.settings import Settings
-from tests.browser.test_chat import SCHEMA, ended, picture, send
+from tests.browser.test_chat import SCHEMA, ended, send
 from tests.server.harness import serve
 
 FOLDER = os.environ.get("PACELINE_SCREENSHOTS")  # where pictures are written; none: nowhere
@@ -42,6 +42,14 @@ def themed(browser: Any, address: str, request: pytest.FixtureRequest) -> Iterat
     context.close()
 
 
+def circle(color: str) -> bytes:
+    drawn = Image.new("RGB", (96, 72), "white")
+    ImageDraw.Draw(drawn).ellipse((24, 12, 72, 60), fill=color)
+    file = io.BytesIO()
+    drawn.save(file, "PNG")
+    return file.getvalue()
+
+
 def keep(page: Any, name: str) -> None:
     content = page.screenshot()
     if FOLDER is not None:
@@ -53,11 +61,11 @@ def test_a_chat_with_a_picture_and_a_schema(themed: tuple[Any, str]) -> None:
     page, theme = themed
     send(page, "Hello! Who are you?")
     ended(page)
-    page.set_input_files("#file", [{"name": "red.png", "mimeType": "image/png", "buffer": picture("red")}])
+    page.set_input_files("#file", [{"name": "circle.png", "mimeType": "image/png", "buffer": circle("red")}])
     page.wait_for_selector("#attachments img")
-    send(page, "What color is this picture?")
+    send(page, "What is in this picture?")
     ended(page, 2)
-    assert "red" in page.inner_text(".answer >> nth=1").lower()
+    assert "red circle" in page.inner_text(".answer >> nth=1").lower()
     keep(page, f"web-chat-{theme}")
     page.click("#new")
     page.click("summary:has-text('JSON schema')")
