@@ -13,7 +13,7 @@ from training.data_chat import Chat, Picture, Turn
 from training.wide_facts import capital
 from training.wide_long import system
 from training.wide_pictures import WHAT, _ask, _named
-from training.wide_scenes import KNOWN, _colour, _shape, ground
+from training.wide_scenes import KNOWN, _colour, _shape, _tone, painted
 from training.wide_talk import lines
 from training.wide_views import SQUARE, Size, _article
 
@@ -39,13 +39,8 @@ HALVES = {
 Asked = list[tuple[str, str]]
 
 
-def _plain(size: Size, rng: Random, colour: str | None = None) -> tuple[Picture, str]:
-    """One color all over, or nearly: shaded, with grain, a pattern or a frame. Seldom white or black."""
-    wanted = colour or _colour(rng)
-    while True:
-        picture, found = ground([], rng, size)
-        if found == wanted or (colour is None and found not in ("white", "black")):
-            return picture, found
+def _plain(colour: str, size: Size, rng: Random) -> Picture:
+    return painted(_tone(colour, rng), rng, size)
 
 
 def _two(rng: Random) -> list[str]:
@@ -64,7 +59,7 @@ def _figure(rng: Random, colour: str) -> str:
 
 
 def plain(size: Size, rng: Random) -> tuple[Picture, Asked]:
-    picture, colour = _plain(size, rng)
+    colour = _colour(rng)
     asked: Asked = []
     for sort in rng.sample(("colour", "colour", "what", "is", "not", "there"), rng.choice((1, 1, 2))):
         if sort == "colour":
@@ -77,13 +72,13 @@ def plain(size: Size, rng: Random) -> tuple[Picture, Asked]:
             asked.append((_ask(IS_IT, rng, c=colour), f"Yes, it is {colour}."))
         else:
             asked.append((_ask(IS_IT, rng, c=_far(colour, rng)), f"No, it is {colour}."))
-    return picture, asked
+    return _plain(colour, size, rng), asked
 
 
 def halves(size: Size, rng: Random) -> tuple[Picture, Asked]:
     across = rng.random() < 0.5
     colours = _two(rng)
-    picture, other = (_plain(size, rng, colour)[0] for colour in colours)
+    picture, other = (_plain(colour, size, rng) for colour in colours)
     cut = int(size[across] * rng.uniform(0.4, 0.6))
     part = (slice(None), slice(cut, None)) if across else (slice(cut, None),)
     picture[part] = other[part]
@@ -102,7 +97,7 @@ def halves(size: Size, rng: Random) -> tuple[Picture, Asked]:
 
 def stripes(size: Size, rng: Random) -> tuple[Picture, Asked]:
     colours, across, checks = _two(rng), rng.random() < 0.5, rng.random() < 0.3
-    picture, other = (_plain(size, rng, colour)[0] for colour in colours)
+    picture, other = (_plain(colour, size, rng) for colour in colours)
     wide = rng.randint(8, 24)
     rows, columns = ((np.arange(pixels) // wide) % 2 == 1 for pixels in size)
     mask = rows[:, None] ^ columns[None] if checks else (columns[None] if across else rows[:, None])

@@ -69,7 +69,6 @@ def _far(one: Colour, other: Colour) -> bool:
 
 def ground(tones: list[Colour], rng: Random, size: tuple[int, int] = (PIXELS, PIXELS)) -> tuple[Picture, str]:
     """A ground that all tones stand out from, and its colour's name where it has one."""
-    height, width = size
     for _ in range(30):
         draw = rng.random()
         colour = (
@@ -87,6 +86,12 @@ def ground(tones: list[Colour], rng: Random, size: tuple[int, int] = (PIXELS, PI
     else:
         colour, tone = max((("white", (255, 255, 255)), ("black", (0, 0, 0)), ("gray", (128, 128, 128))),
                            key=lambda pair: min(sum(abs(a - b) for a, b in zip(pair[1], one, strict=True)) for one in tones))  # fmt: skip
+    return painted(tone, rng, size), colour
+
+
+def painted(tone: Colour, rng: Random, size: tuple[int, int] = (PIXELS, PIXELS)) -> Picture:
+    """One color all over, or nearly: shaded, with a pattern, grain or a frame."""
+    height, width = size
     picture = np.broadcast_to(np.array(tone, np.float32), (height, width, 3)).copy()
     draw = rng.random()
     if draw < 0.15:  # shaded from one side to the other
@@ -111,7 +116,7 @@ def ground(tones: list[Colour], rng: Random, size: tuple[int, int] = (PIXELS, PI
         edge, by = rng.choice(((0, 0, 0), (90, 90, 90), (255, 255, 255))), rng.randint(1, 3)
         for part in (picture[:by], picture[-by:], picture[:, :by], picture[:, -by:]):
             part[:] = edge
-    return np.clip(picture, 0, 255).round().astype(np.uint8), colour
+    return np.clip(picture, 0, 255).round().astype(np.uint8)
 
 
 def _grown(mask: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -17,7 +17,7 @@ from paceline.models.cuda_kernel import CudaKernel, on_device
 
 log = logging.getLogger("paceline")
 MAX_NUMBERS = 256
-EACH = 8 // 4  # int32 numbers of an array
+EACH = 2  # int32 numbers of an array: eight bytes
 SOURCE = """
 T* const parts[] = {{{parts}}};
 const int part = threadIdx.x, count = sizes[0];
